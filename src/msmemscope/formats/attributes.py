@@ -1,6 +1,6 @@
 """Attributes of events between their forms: texts, pairs of key and value, and the typed table of a `Recording`.
 
-Pairs are what all forms have in common; they keep the order in which a text has them, and what has no key of its own.
+All forms share the pairs. Pairs keep the order of the text, and also its parts that have no key.
 Everything works on whole columns: a program that writes wrongly in a loop makes a million different sets of attributes.
 """
 
@@ -37,7 +37,7 @@ NAMED_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "name": pl.String(), "value"
 """The same as texts have it."""
 
 DRIVER_MODULE_PATTERN: Final = rf"^(?:{'|'.join(names.runtime for names in KIND_NAMES.values())})@([^@,]+)"
-"""What attributes and owners of the driver's memory begin with; the group is the module that asked for it."""
+"""The begin of attributes and owners of the driver's memory; the group is the module that asked for it."""
 _NAME_OF_KEY: Final = {int(attribute.key): attribute.name for attribute in ATTRIBUTES}
 _RANGES: Final = "ranges"
 """Name of what older event logs have as a text, `0-63,128-191`, with `,...` at its end where there are more."""
@@ -64,10 +64,11 @@ def hexadecimal(number: pl.Expr) -> pl.Expr:
 
 
 def pairs_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
-    """Takes texts apart as event logs before version 6 have them.
+    """Take texts apart as event logs before version 6 have them.
 
     Args:
-        texts: `id` (u32), `text`: `CANN@RUNTIME,page_type:huge`, of which the owner can be missing, or lines `key=value`.
+        texts: `id` (u32) and `text`, either `CANN@RUNTIME,page_type:huge` or lines `key=value`. The owner can be
+            missing.
 
     Returns:
         A table of PAIR_SCHEMA.

@@ -1,4 +1,4 @@
-"""What was skipped of a file, in lines: the first ones are kept, the others are counted."""
+"""The skipped parts of a file, one line each. The first lines are kept, the others are counted."""
 
 from __future__ import annotations
 

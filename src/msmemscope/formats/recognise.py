@@ -1,4 +1,4 @@
-"""What a path holds, by its content: names of files are only looked at to find files in folders."""
+"""The format of a path, decided by its content. Names of files serve only to find files in folders."""
 
 from __future__ import annotations
 

@@ -40,17 +40,17 @@ _BEHIND_OWNER: Final = re.compile(rf",\s*(?=(?:{'|'.join(_KEYS_BEHIND_OWNER)}):)
 
 @dataclass(frozen=True)
 class AttributeColumns:
-    """What the Attr column of some rows says."""
+    """The Attr column of some rows, taken apart."""
 
     numbers: pl.DataFrame
     """`allocation_id`, `streamId`, `taskId` (u64), `size`, `total`, `used`, `process_used`, `device_used` (i64) and `addr`
     (text), null where not said; `pinned` (bool)."""
     rest: LocalTexts
-    """What is left, for `parse_rest`."""
+    """The rest of each text, for `parse_rest`."""
 
 
 class Rest(NamedTuple):
-    """What one text of `AttributeColumns.rest` says."""
+    """One text of `AttributeColumns.rest`, taken apart."""
 
     flags: int
     pool: int
@@ -64,7 +64,7 @@ class Rest(NamedTuple):
     asked_bytes: int
     """Of an OOM."""
     pairs: tuple[tuple[str, str], ...]
-    """What `attribute` is made of: names and values; the module of the driver as `module`."""
+    """The names and values that make up `attribute`; the module of the driver as `module`."""
 
 
 def attribute_columns(column: pl.Series) -> AttributeColumns:

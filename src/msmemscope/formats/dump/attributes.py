@@ -52,7 +52,7 @@ class BlockAttributes(NamedTuple):
     """Attributes that only some rows have, already in the form of the file; None if no row has one."""
 
     recorded: Part | None
-    """What was recorded beside the other columns, of any event."""
+    """The attributes that were recorded beside the other columns, of any event."""
     owner: Part | None = None
     """Of a MALLOC; see `BlockColumn`."""
     inefficient: Part | None = None
@@ -81,19 +81,19 @@ class AttributeForm(Enum):
 
     @property
     def closing(self) -> str:
-        """What stands behind the value of an attribute."""
+        """The text behind the value of an attribute."""
         return "" if self is AttributeForm.CSV else '"'
 
     def recorded(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Writes attributes that were recorded.
+        """Write attributes that were recorded.
 
         Args:
             pairs: Of `formats.attributes.PAIR_SCHEMA`.
 
         Returns:
-            `id` and `text`: those of an id, one behind the other. What has an attribute of its own is left out: whether
-            memory is pinned, which stands among the statistics, for FREE as for MALLOC, and the module, which is part
-            of the owner.
+            `id` and `text`: the attributes of each id, one behind the other. Two facts are left out, because they have
+            attributes of their own. The statistics say whether memory is pinned, for FREE as for MALLOC. The owner
+            contains the module.
         """
         shown = ~pl.col("key").is_in([int(AttributeKey.MODULE), int(AttributeKey.IS_PINNED)])
         named = named_texts(pairs.filter(shown))

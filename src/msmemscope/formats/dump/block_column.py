@@ -1,4 +1,4 @@
-"""What is known of each block as a whole, looked up for batches of rows: its owner, and how it is held inefficiently."""
+"""Facts about whole blocks, looked up for batches of rows: the owner of a block, and how it is held inefficiently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows say beside their own event, carried from batch to batch: bytes in use, what was said last, and pinned memory."""
+"""Values that rows carry from batch to batch beside their own event: bytes in use, last values, and pinned memory."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ class _LastOfEachPlace:
         self._known: dict[int, int] = {}
 
     def at_each(self, places: _Numbers, has_value: _Flags, values: _Numbers, asks: _Flags) -> pl.Series:
-        """Returns the latest value of its place for each row that asks; null elsewhere and where there is none.
+        """Return the latest value of its place for each row that asks; null elsewhere and where there is none.
 
         Args:
-            places: What each row is about.
+            places: The place of each row.
             has_value: Rows that have a new value.
-            values: Of the rows that tell; a negative one takes the value back.
-            asks: Rows that want to know.
+            values: The new values. A negative one takes the value back.
+            asks: Rows that ask for the value.
         """
         if not self._known and not has_value.any():
             return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)

@@ -1,7 +1,7 @@
 """Cells of tables as they are handed to the writers of CSV files and databases: numbers, and texts made of parts.
 
-What a cell says stands in `rows.py` and `python_trace.py`, once for both kinds of files; the native code that writes the rows
-(`native/offline/dump_writing`) only puts the parts behind each other.
+`rows.py` and `python_trace.py` decide the content of each cell, once for both kinds of files. The native code that
+writes the rows (`native/offline/dump_writing`) only joins the parts.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class TextCells(NamedTuple):
     """A column of texts; the native code knows the order of fields."""
 
     shapes: tuple[tuple[Part, ...], ...]
-    """What the texts are made of, in different ways."""
+    """The different sequences of parts that make up the texts."""
     shape_of_row: np.ndarray[Any, np.dtype[np.uint8]] | None = None
     """None if all rows have the first."""
     otherwise: tuple[Part, ...] = ()
-    """What rows have whose shape has no part for them."""
+    """The parts for rows whose shape has none."""
 
 
 def decimal(values: Numbers) -> Part:

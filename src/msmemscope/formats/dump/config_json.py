@@ -33,11 +33,11 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def config_text(settings: Config, place: Place) -> str:
-    """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
+    """Return the content of config.json: keys in alphabetical order, four blanks of indentation.
 
-    Bit masks have the bits of their kind in the order alloc, free, launch,
-    access, traceback, allocator; op, kernel; leaks, decompose, inefficient, oom. What a mask
-    says is repeated in words under `settings`. `place` is there for a process of a distributed job.
+    Bit masks have the bits of their kind in the order alloc, free, launch, access, traceback, allocator; op, kernel;
+    leaks, decompose, inefficient, oom. `settings` repeats each mask in words. `place` is there for a process of a
+    distributed job.
     """
     return json.dumps(config_content(settings, place), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
 

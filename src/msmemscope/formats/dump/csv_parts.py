@@ -31,7 +31,7 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class RowsStart(NamedTuple):
-    """What is behind the header line."""
+    """The start of the rows, behind the header line."""
 
     begin: int
     """Where the rows begin, in bytes."""
@@ -90,7 +90,7 @@ def _next_row(file: BufferedReader, start: RowsStart, begin: int) -> tuple[int, 
         content = file.read(PIECE_BYTES)
         found = pattern.search(content)
         is_end = len(content) < PIECE_BYTES
-        # What looks like a row can begin at the end of a part, and go on in the next one.
+        # A piece of text that looks like a row can begin at the end of a part, and go on in the next one.
         passed = (
             found.end() if found is not None else len(content) if is_end else max(len(content) - _ROW_BEGIN_BYTES, 1)
         )

@@ -1,8 +1,8 @@
 """CSV dumps of any tool and age, in constant memory: pieces of whole rows, two at a time.
 
 A stack takes several lines inside its quotes, so a piece may only end where a row ends. Older tools do not double the
-quotes inside a name and do not quote names with commas. Such a piece is halved until the rows concerned are alone; they
-are read one by one, and those that nothing can be made of are reported with their line numbers.
+quotes inside a name and do not quote names with commas. Such a piece is halved until the rows concerned are alone. They
+are then read one by one. Each row that cannot be understood is reported with its line number.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ _BATCH_ROWS: Final = 65536
 
 @dataclass(frozen=True)
 class DumpFiles:
-    """What was written."""
+    """The files that were written."""
 
     csv_files: tuple[Path, ...]
     """One per device."""
@@ -81,17 +81,17 @@ def write_dumps(
     directory: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DumpFiles:
-    """Writes `config.json`, a dump per device, and the Python trace.
+    """Write `config.json`, a dump per device, and the Python trace.
 
     Args:
-        capture: What was recorded.
-        settings: The settings it was recorded with: format, stacks to show.
-        findings: What the rows of blocks show beside what was recorded.
+        capture: The recorded events.
+        settings: The settings of the recording: format, stacks to show.
+        findings: Findings to show in the rows of blocks, beside the recorded facts.
         directory: Where the files go; by default to the capture.
         progress: Called now and then with the events written and the number of all events.
 
     Returns:
-        The files, none of which existed before, except perhaps `config.json`.
+        The files. All are new, except perhaps `config.json`.
 
     Raises:
         DumpError: a folder or file cannot be written; unfinished files are removed.

@@ -37,7 +37,7 @@ class OutOfMemoryRows:
     """Follows the blocks that are alive, and shows them where memory ran out.
 
     Candidates are the blocks of the device's pools, those of the driver among them; for the cpu, CPU tensors and pinned
-    memory. What was allocated while nothing was collected is left out: nobody knows when and where.
+    memory. Blocks that were allocated while nothing was collected are left out: nobody knows when and where.
 
     Args:
         capture: What was recorded.
@@ -45,7 +45,7 @@ class OutOfMemoryRows:
     """
 
     def __init__(self, capture: RecordedEvents, form: AttributeForm) -> None:
-        """Begin with what a flight recorder has dropped, of which only the end is known."""
+        """Begin with the blocks whose allocation the flight recorder has dropped. Only their end is known."""
         self._capture = capture
         self._form = form
         self._failures_ahead = capture.kind_counts().get(EventKind.OOM, 0)
@@ -77,11 +77,11 @@ class OutOfMemoryRows:
         return pl.concat(parts) if parts else None
 
     def _rows_of(self, failure: pl.DataFrame, known: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-        """Returns the rows behind one failure.
+        """Return the rows behind one failure.
 
         Args:
             failure: The event, one row.
-            known: Blocks, of which some may begin after it.
+            known: Blocks. Some may begin after the failure.
             ended: Blocks that end, each as `block` with the number of its end as `sequence`.
         """
         number, device, most = (failure[column][0] for column in ("sequence", "device", "extra"))
@@ -153,10 +153,10 @@ def _no_blocks() -> pl.DataFrame:
 
 
 def _blocks_without_begin(capture: RecordedEvents) -> pl.DataFrame:
-    """Returns the blocks of which only the FREE is there, with no time and no stacks.
+    """Return the blocks that have only a FREE, with no time and no stacks.
 
-    A flight recorder drops the MALLOC of a block that was freed, and can have dropped it since the failure at which the
-    block was alive.
+    A flight recorder drops the MALLOC of a block that was freed. The block may have been alive at a failure before
+    that.
     """
     if capture.header.dropped_recycled == 0:
         return _no_blocks()

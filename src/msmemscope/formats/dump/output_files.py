@@ -1,10 +1,8 @@
 """Creating folders and files where nobody else can redirect them.
 
-Everything below the directory of the process is opened relative to its parent's
-descriptor and never through a symbolic link; above it, never through one of another
-user. A file is written under a
-temporary name and gets its own when it is complete, if no file of that name
-exists: what was finished before is never touched.
+Everything below the directory of the process is opened relative to its parent's descriptor. It is never opened through
+a symbolic link. Above that directory, a symbolic link of another user is never followed. A file is written under a
+temporary name. It gets its own name when it is complete, if no file has that name. So a finished file is never touched.
 """
 
 from __future__ import annotations

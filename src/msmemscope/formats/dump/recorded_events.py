@@ -1,4 +1,4 @@
-"""What dump files are written from: the event log of a process, or any recording under the same interface."""
+"""The source of dump files: the event log of a process, or any recording under the same interface."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecordedEvents(Protocol):
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
-        """What was noted, by key."""
+        """The facts that were noted, by key."""
 
     @property
     def module_changes(self) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ class RecordedEvents(Protocol):
         """Yields all events in sequence order, as tables of `EVENT_SCHEMA`, none of them empty."""
 
     def restricted_to(self, kinds: Collection[int]) -> RecordedEvents:
-        """Returns the same, of which `event_batches` has only the events of some kinds."""
+        """Return the same events, but `event_batches` yields only some kinds."""
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
         """Returns the texts of string ids: `id`, `text`."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NULL_VALUES: Final = {"Process Id": NOT_AVAILABLE, "Thread Id": NOT_AVAILABLE}
-"""What stands for no number in them."""
+"""The words that mean "no number" in them."""
 
 TEXT_COLUMNS: Final = ("name", "rest", "python_stack", "native_stack")
 """Columns of `DumpPiece.rows` that are numbers of `DumpPiece.texts`."""
@@ -41,7 +41,7 @@ class DumpPiece:
     texts: dict[str, list[str]]
     """The texts of each of TEXT_COLUMNS, from 1."""
     problems: Problems
-    """What was skipped and why."""
+    """The parts that were skipped, and why."""
     unknown: dict[str, int]
     """Event and type of rows that are of no kind which is known, and how many there were."""
 
@@ -93,13 +93,13 @@ class RowParts:
 
 
 def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: Problems, *, place: str) -> DumpPiece:
-    """Turns rows of texts into rows of numbers.
+    """Turn rows of texts into rows of numbers.
 
     Args:
-        frames: Line (or row) number of the first row, and rows: columns as in COLUMNS, of which those that are numbers
-            (INTEGERS) are integers already.
-        problems: Of reading the texts.
-        place: What the numbers count: `line` or `row`.
+        frames: Line (or row) number of the first row, and rows. The columns are COLUMNS; numbers (INTEGERS) are
+            integers already.
+        problems: The problems of reading the texts.
+        place: The unit of the numbers: `line` or `row`.
     """
     tables = [frame.select(_present(frame)) for _, frame in frames]
     if not tables:
@@ -117,12 +117,12 @@ def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: Problems, 
 
 
 def piece_of_parts(parts: RowParts) -> tuple[DumpPiece, pl.Series | None]:
-    """Understands the words of rows.
+    """Understand the words of rows.
 
     Returns:
-        The rows, without those that lack what their kind must have; and for each row that was given why it was left
-        out, null for most; None if nothing was left out. What repeats other rows, or is of an unknown kind, is left out
-        without a reason.
+        The rows, without those that lack what their kind must have. Then for each given row the reason why it was left
+        out, null for most; None if no row was left out. Rows that repeat others, or that are of an unknown kind, are
+        left out without a reason.
     """
     kinds = [UNKNOWN, *map(kind_of, parts.words.texts)]
     device_numbers = [DEVICE_NONE, *map(device_of, parts.device.texts)]
@@ -198,10 +198,10 @@ def _gathered(local: LocalTexts, values: Sequence[object], kind: pl.DataType) ->
 
 
 def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series) -> pl.Series:
-    """Returns addresses; null where there is none, or the row is of a kind that has none.
+    """Return addresses; null where there is none, or the row is of a kind that has none.
 
-    With `0x` they are hexadecimal. Without, the age of the tool decides: decimal numbers, or digits that are padded to
-    a fixed width or hold letters, which are hexadecimal, and then all of the piece are.
+    With `0x` they are hexadecimal. Without, the age of the tool decides. They are decimal numbers, or digits that are
+    padded to a fixed width or hold letters. The latter are hexadecimal, and then all of the piece are.
     """
     text = pl.when(pl.lit(pointers).is_null() | (pl.lit(pointers) == NOT_AVAILABLE)).then(pl.lit(attributes))
     texts = pl.select(text.otherwise(pl.lit(pointers)).alias("text")).to_series()
@@ -271,11 +271,11 @@ def _stack_text(text: str) -> str:
 
 
 def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Series | None, dict[str, int]]:
-    """Leaves out the rows that lack what their kind must have.
+    """Leave out the rows that lack what their kind must have.
 
     Returns:
-        The others; why each row was left out where that is worth telling, None if none was; and how many were of which
-        unknown kind.
+        The other rows. Then why each row was left out where that is worth telling, None if none was. Then the number of
+        rows of each unknown kind.
     """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])

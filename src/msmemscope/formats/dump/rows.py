@@ -57,7 +57,7 @@ _KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.O
 
 @dataclasses.dataclass(frozen=True)
 class BlockFindings:
-    """What analyses found of blocks, to be shown in the rows of their MALLOCs."""
+    """Findings of analyses about blocks, to be shown in the rows of their MALLOCs."""
 
     owners: pl.DataFrame | None = None
     """`Ownership.owners`; None if rows are not to show them."""
@@ -80,14 +80,14 @@ class RenderedRows(NamedTuple):
 
 
 class DumpRows:
-    """Makes rows of a dump from batches of events.
+    """The maker of a dump's rows from batches of events.
 
     Args:
         capture: Where names and stacks are looked up.
         settings: Which stacks are shown.
-        form: How attributes are written, which is that of a kind of files.
-        totals: Of the events before the first batch.
-        findings: What the rows of blocks show beside what was recorded.
+        form: How attributes are written in this kind of file.
+        totals: The totals of the events before the first batch.
+        findings: Findings to show in the rows of blocks, beside the recorded facts.
         home: The device that rows of no device name; by default they name none.
     """
 

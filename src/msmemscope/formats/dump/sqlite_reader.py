@@ -1,9 +1,9 @@
 """DB dumps: the tables `memscope_dump` and `leaks_dump`, by names of columns.
 
-A table as it usually is, is read out of the pages of the file by native code. Where it is not, SQLite writes each row as
-one text with separators that no dump has, which is taken apart as whole columns: rows never become Python objects one
-field at a time. The database is opened for reading only; where a journal lies beside it, a copy is opened, because SQLite
-would write beside the original to read it.
+Native code reads a usual table out of the pages of the file. For any other table, SQLite writes each row as one text
+with separators that no dump has. That text is taken apart as whole columns: rows never become Python objects one field
+at a time. The database is opened for reading only. If a journal lies beside it, a copy is opened, because SQLite would
+write beside the original to read it.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class _TableReader:
         size = fetched = 0
         try:
             while len(rows) < _PIECE_ROWS and size < _PIECE_BYTES and fetched == len(rows):
-                # What was fetched before an error stays in the list.
+                # Rows that were fetched before an error stay in the list.
                 rows.extend(row[0] for row in islice(cursor, _FETCHED_ROWS))
                 size += sum(map(len, rows[fetched:]))
                 fetched += _FETCHED_ROWS
@@ -292,10 +292,10 @@ def _has_quoted_names(connection: sqlite3.Connection, table: str, found: dict[st
 
 
 def _field(column: str, name: str, event: str) -> str:
-    """Returns the SQL of one field.
+    """Return the SQL of one field.
 
     Args:
-        column: Of COLUMNS.
+        column: One of COLUMNS.
         name: Its column of the table.
         event: The column `Event` of the table where the texts of marks are in quotes of their own, else empty.
     """

@@ -1,7 +1,7 @@
 """Rows of CSV and of databases as nearly all files have them, read by native code: many times as fast as column by column.
 
-What it does not understand at once it leaves to the patient reader (`row_reader.parse_piece`), whose results it must
-equal.
+Rows that it does not understand at once go to the patient reader (`row_reader.parse_piece`). Both must give the same
+results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msmemscope.formats.dump.row_reader import DumpPiece, RowParts, piece_of_par
 from msmemscope.formats.interning import LocalTexts
 
 _NO_NUMBER: Final = np.iinfo(np.int64).min
-"""What stands for no value in a column of `_native.read_dump_rows`."""
+"""The number that means "no value" in a column of `_native.read_dump_rows`."""
 
 _COLUMNS: Final[dict[str, type[np.generic]]] = {
     "sequence": np.uint64, "timestamp_ns": np.uint64, "process_id": np.int64, "thread_id": np.uint32,
@@ -87,7 +87,7 @@ class DatabaseLeaves:
         found = _native.read_database_rows(self._descriptor, self._page_bytes, self._usable_bytes, self._pages[part])
         if found is None:
             return None
-        # What is left of attributes in the form of JSON is parsed with its braces.
+        # The rest of attributes in the form of JSON is parsed with its braces.
         found["rest_texts"] = [f"{{{text}" for text in found["rest_texts"]]
         piece = _piece_of(found)
         return None if piece is None else (piece, len(found["sequence"]))

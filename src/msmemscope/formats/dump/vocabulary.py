@@ -33,7 +33,7 @@ _DEVICE_WORDS: Final = {
 
 
 class RowKind(NamedTuple):
-    """What the words `Event` and `Event Type` say."""
+    """The meaning of the words `Event` and `Event Type`."""
 
     kind: int
     """`EventKind`."""

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log.definitions import DefinitionTable
 
 _DRIVER: Final = f"{KIND_NAMES[DeviceKind.NPU].runtime}{SEPARATOR}"
-"""What texts have in front of a module: drivers of other kinds of devices are not observed."""
+"""The text in front of a module: drivers of other kinds of devices are not observed."""
 _BEFORE_ENDS: Final = {"range_first": ",", "range_last": "-", "more_ranges": ","}
-"""What texts have between the ends of ranges, `ranges=0-63,128-191,...`."""
+"""The text between the ends of ranges, `ranges=0-63,128-191,...`."""
 
 
 class AttributeReader:

@@ -34,8 +34,8 @@ DEFAULT_BATCH_ROWS: Final = 262_144
 class Capture:
     """The capture of one process, as it was when its events were first asked for.
 
-    A capture of a process that still runs, was killed, or ran out of disk is
-    read like any other: what was committed is there, what was torn is not.
+    The process may still run, may have been killed, or may have run out of disk. Its capture is read like any other:
+    committed records are there, torn ones are not.
 
     Args:
         directory: `msmemscope_{pid}_{timestamp}_ascend`, or the `event_log` in it; or an archive of one.
@@ -67,7 +67,7 @@ class Capture:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the log had to be left out, and why; one line each. Costs one pass over the log."""
+        """The parts of the log that had to be left out, and why; one line each. Costs one pass over the log."""
         _ = self.definitions  # opens their files
         damaged = self._survey.damaged
         if damaged == 0:
@@ -129,7 +129,7 @@ class Capture:
         return merged_records(self._survey.segments, rows)
 
     def restricted_to(self, kinds: Collection[int]) -> Capture:
-        """Returns the same capture, of which `event_batches` has only the events of some kinds; all else is as it is."""
+        """Return the same capture, but `event_batches` yields only some kinds of events; all else is as it is."""
         _ = self._survey, self._stack_texts  # found once for both
         restricted = copy.copy(self)
         restricted.__dict__["_kinds"] = frozenset(map(int, kinds))
@@ -257,7 +257,7 @@ class Capture:
 
     @cached_property
     def symbolizer(self) -> Symbolizer:
-        """What names addresses: with lines of source where native stacks were asked for, not for what samples need alone."""
+        """The symbolizer. It finds lines of source if native stacks were asked for, not if only samples need them."""
         asked = self.facts.get("setting.native_stack_depth", ())
         has_lines = not asked or any(depth != "0" for depth in asked)
         return Symbolizer(self.definitions.modules, self.log.native_frames(), has_lines=has_lines)

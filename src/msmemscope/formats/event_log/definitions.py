@@ -1,8 +1,7 @@
 """Strings, code objects, stacks, modules and facts of a capture.
 
-Only where an entry lies is noted when a capture is opened; what it holds is
-decoded when it is asked for, since a capture has far more stacks than anyone
-looks at.
+Opening a capture only notes where each entry lies. An entry is decoded when it is asked for, since a capture has far
+more stacks than anyone looks at.
 """
 
 from __future__ import annotations
@@ -203,11 +202,11 @@ class DefinitionTable:
         return payload.integers("Q", min(payload.size // _ADDRESS_BYTES, _DEEPEST_STACK))
 
     def _note(self, content: bytes, *, big_endian: bool) -> int:
-        """Walks the entries of one segment, and returns where the last one ends.
+        """Walk the entries of one segment, and return where the last one ends.
 
-        A process that is killed leaves entries without their commit marker, and
-        threads share a segment, so whole ones can follow: go on at the next
-        place where an entry can begin.
+        A process that is killed leaves entries without their commit marker. Threads share a segment, so whole entries
+        can
+        follow: go on at the next place where an entry can begin.
         """
         header = struct.Struct(struct_format(DEFINITION_HEADER, big_endian=big_endian))
         words = np.frombuffer(content[: len(content) // 8 * 8], dtype=">u4" if big_endian else "<u4")

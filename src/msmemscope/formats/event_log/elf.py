@@ -1,7 +1,7 @@
-"""Just enough of ELF: build id, symbols and where sections lie, of 64-bit files.
+"""Just enough of ELF: build id, symbols and the places of sections, of 64-bit files.
 
-Symbol tables are read with numpy, since a large library has hundreds of
-thousands of symbols; names are read one by one, when they are needed.
+Symbol tables are read with numpy, since a large library has hundreds of thousands of symbols. Names are read one by
+one, when they are needed.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ class ElfFile:
         kinds = symbols["info"] & 15
         is_function = (kinds == _TYPE_FUNCTION) | (kinds == _TYPE_INDIRECT_FUNCTION)
         symbols = symbols[is_function & (symbols["section"] != 0)]
-        # Of several names for one place, the last one is found: the largest, exported
-        # before local (compilers make local twins with odd names), first in the file.
+        # If a place has several names, the last one is found. The order is: the largest, exported before local
+        # (compilers make local twins with odd names), first in the file.
         is_exported = symbols["info"] >> 4 != 0
         order = np.lexsort((-np.arange(len(symbols)), is_exported, symbols["size"], symbols["value"]))
         symbols = symbols[order]

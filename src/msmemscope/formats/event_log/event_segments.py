@@ -1,10 +1,8 @@
 """Event records of all segments of a capture, merged into their one order.
 
-Each `events` segment is in order by itself (records that were not committed
-have sequence 0 and are skipped, and so are those that no process can have
-recorded), so merging needs one block of each in memory
-and no more. `kept` segments of the flight recorder are small and in no order:
-they are loaded whole.
+Each `events` segment is in order by itself, so merging needs only one block of each in memory. Two kinds of records are
+skipped: those that were not committed, with sequence 0, and those that no process can have recorded. `kept` segments of
+the flight recorder are small and in no order: they are loaded whole.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class EventSegment:
 
 @dataclass(frozen=True)
 class EventSurvey:
-    """What a first pass over all segments of a capture found."""
+    """The results of a first pass over all segments of a capture."""
 
     segments: tuple[EventSegment, ...]
     event_count: int
@@ -90,7 +88,7 @@ def survey_events(
     memory: EventsInMemory | None = None,
     first: int = 0,
 ) -> EventSurvey:
-    """Reads every record once, to know how many there are and how they can be merged.
+    """Read every record once, to know how many there are and how they can be merged.
 
     Args:
         files: The `events` segments.
@@ -144,17 +142,17 @@ class _OutOfOrderError(Exception):
 
 @dataclass
 class _Check:
-    """What is looked for in the first pass over all segments, and not again."""
+    """The checks of the first pass over all segments. Later passes do not repeat them."""
 
     damaged: int = 0
     """Records that were left out."""
 
 
 def merged_records(segments: Sequence[EventSegment], rows: int, check: _Check | None = None) -> Iterator[Records]:
-    """Yields the records of all segments in sequence order, each once.
+    """Yield the records of all segments in sequence order, each once.
 
     Args:
-        segments: What `survey_events` found.
+        segments: The segments that `survey_events` found.
         rows: Most records of one yielded array; only the last one has fewer.
         check: Given in the first pass, which finds out whether segments are in order.
 
@@ -245,7 +243,7 @@ def _in_order(parts: list[Records]) -> Records:
 
 
 def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the records of a segment that count and are not damaged, block by block; no block is empty.
+    """Yield the records of a segment that count and are not damaged, block by block; no block is empty.
 
     Args:
         segment: If it is in order, sequence numbers must rise, where there is a check.
@@ -328,7 +326,7 @@ def _parts(records: Records, rows: int) -> Iterator[Records]:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was read of the blocks of a packed segment."""
+    """The records read of the blocks of a packed segment."""
 
     records: Records
     consumed: int
@@ -340,12 +338,12 @@ class Unpacked:
 
 
 def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
-    """Returns the records of the whole blocks in a part of a packed segment.
+    """Return the records of the whole blocks in a part of a packed segment.
 
     Args:
-        content: It begins where a block can.
+        content: A part that begins where a block can.
         rows: Most records, but at least a block is read if there is one.
-        big_endian: Of the segment.
+        big_endian: The byte order of the segment.
     """
     is_swapped = big_endian != (sys.byteorder == "big")
     records, consumed, before, damaged = _native.unpack_blocks(content, rows, is_swapped)

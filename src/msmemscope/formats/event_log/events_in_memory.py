@@ -56,7 +56,7 @@ class EventsInMemory:
             return
         self._parts.append(event_frame(chosen))
         self._count += len(chosen)
-        # What does not fit is read again by whoever needs it: memory must not decide whether dumps are written.
+        # Events that do not fit are read again by whoever needs them: memory must not decide whether dumps are written.
         for fewer in (self._kinds.always, frozenset[int]()):
             if self._count > self._kinds.most:
                 self._is_wanted = _mask(fewer)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 1 << 20
-"""Read at once. More than the largest chunk, so that a block without any record is no chunk that is being filled; and little,
-because some file systems let the writer wait with the growth of a file until it has been read."""
+"""Read at once. It is more than the largest chunk: a block without any record is then no chunk that is being filled. It
+is little, because some file systems let the writer wait with the growth of a file until it has been read."""
 _NO_RECORDS: Final[Records] = np.empty(0, dtype=RECORD)
 
 
@@ -189,8 +189,8 @@ class PackedFollowedSegment(FollowedSegment):
                 continue
             tail = read_tail(descriptor, big_endian=self._file.big_endian)
             if tail.position > self._position:
-                # It has become a block meanwhile; or what the flight recorder gave back is a hole, which can be far larger
-                # than what the log still has.
+                # It has become a block meanwhile. Or the flight recorder gave it back: then it is a hole, which can be
+                # far larger than the rest of the log.
                 position = aligned_to_blocks(next_data(descriptor, self._position))
                 if found.damaged or position > self._position:
                     self._leave_for(min(max(position, self._position + found.consumed), tail.position))
@@ -272,14 +272,14 @@ class PlainFollowedSegment(FollowedSegment):
                 return start, slots
             if len(content) < _BLOCK_BYTES:
                 return None
-            # What the flight recorder gave back is a hole. It can be far larger than what the log still has.
+            # The flight recorder leaves a hole where it gave space back. It can be far larger than the rest of the log.
             start = next_data(descriptor, (start + len(content)) // _PAGE_BYTES * _PAGE_BYTES)
 
     def _settled(self, descriptor: int, slots: Records, end: int) -> Records:
-        """Returns records as they are once all of them have been committed.
+        """Return records as they are once all of them have been committed.
 
-        A record that was committed right when we came by can have been read in another order than it was written in, on
-        processors that reorder: the last page is read once more.
+        Processors that reorder can show us parts of a record in another order than they were written in. That can
+        happen to a record that is committed right when we come by. So the last page is read once more.
         """
         count = min(len(slots), _PAGE_BYTES // RECORD.itemsize)
         again = decoded_records(

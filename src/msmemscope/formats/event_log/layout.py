@@ -56,7 +56,7 @@ class CaptureState(IntEnum):
 
 
 class DefinitionKind(IntEnum):
-    """What a definition entry defines."""
+    """The kinds of definition entries."""
 
     NONE = 0
     STRING = 1

@@ -57,7 +57,7 @@ class StoredLog(Protocol):
     """The parts of an event log, wherever they are stored."""
 
     directory: Path
-    """What identifies it: the directory of the process, or an archive."""
+    """The identity of the log: the directory of the process, or an archive."""
     header: DecodedHeader
     is_archived: bool
     """Whether it is a copy: the process that wrote it does not go on writing it."""
@@ -68,11 +68,11 @@ class StoredLog(Protocol):
 
     @property
     def name(self) -> str:
-        """What the directory of the process is called, or was."""
+        """The name that the directory of the process has, or had."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be opened, one line each; known once all parts were asked for."""
+        """The parts that could not be opened, one line each; known once all parts were asked for."""
 
     @property
     def events(self) -> Sequence[RecordSource]:

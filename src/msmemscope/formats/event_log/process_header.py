@@ -114,10 +114,10 @@ def check_version(version: int, path: Path) -> None:
 
 
 def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
-    """Reads the bytes of `process.header`.
+    """Read the bytes of `process.header`.
 
-    A file without its first word, which is written last, stands for a process that was killed right at its
-    start; what its directory's name tells is used instead.
+    The first word of the file is written last. If it is missing, the process was killed right at its start. Then the
+    name of its directory is used instead.
 
     Args:
         content: The first bytes of the file.

@@ -24,10 +24,10 @@ WAS_RUNNING: Final = "the process was still running: this is what it had recorde
 
 
 def recording_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Recording:
-    """Returns everything that a capture holds.
+    """Return everything that a capture holds.
 
     Args:
-        capture: What was recorded.
+        capture: The capture to read.
         source: The path that was given.
         kinds: Only events of these kinds, and those that say when collection was on; None for all.
 

@@ -1,8 +1,7 @@
 """One segment file: is it one, in which byte order, and where does it hold data.
 
-Files are read with `pread` and never mapped: a file that is cut short while we
-read it gives fewer bytes instead of a SIGBUS, and what was read does not stay
-in our resident memory, however large the log is.
+Files are read with `pread` and never mapped. If a file is cut short while we read it, a read gives fewer bytes, and no
+SIGBUS comes. The content that was read does not stay in our resident memory, however large the log is.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class BlockHeader:
-    """What is said of a block of packed records."""
+    """The header of a block of packed records."""
 
     record_count: int
     bytes: int
@@ -144,10 +143,10 @@ def open_segment(path: Path, *magics: int) -> SegmentFile | None:
 
 
 def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
-    """Returns the tail of a packed segment, which may be written meanwhile.
+    """Return the tail of a packed segment, which may be written meanwhile.
 
-    A tail that has become a block is cleared, and then the header says so. While the header says the same before and after
-    both were looked at, the tail is either no block yet and whole, or it is one, and does not count.
+    A tail that has become a block is cleared, and then the header says so. The header is read before and after both. If
+    it says the same each time, the tail is no block yet and whole, or it is a block and does not count.
     """
     dtype = in_byte_order(RECORD, big_endian=big_endian)
     while True:
@@ -201,8 +200,8 @@ def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> Bl
 def lost_records(file: SegmentFile) -> int:
     """Return how many records the blocks of a segment lack, as far as it is known, and at least 1 where some are missing.
 
-    Each block says how many records stand before it, and the segment where the last one ends. What the flight recorder
-    gave back are the oldest blocks, all zeros.
+    Each block says how many records stand before it, and the segment where the last one ends. The flight recorder gives
+    back the oldest blocks. They are all zeros.
 
     Args:
         file: A packed segment. Blocks that are there and do not check are not counted.
@@ -321,12 +320,12 @@ def opened_for_reading(path: Path) -> Iterator[int]:
 
 
 def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
-    """Finds what has to be read from one byte up to another: all but long holes.
+    """Find the bytes to read from one byte up to another: all but long holes.
 
-    The flight recorder punches holes where old chunks were, which can be far larger than the data. A page that was
-    stored through a mapping into reserved space is data to the file system only while it is in memory or once it
-    was written back. Kernels ask for the one and then for the other, so that a page which is written back and
-    leaves memory in between is neither: a hole is one if it is found twice.
+    The flight recorder punches holes where old chunks were. These can be far larger than the data. A page can be stored
+    through a mapping into reserved space. The file system takes it for data in two states: while it is in memory, and
+    once it was written back. Kernels ask for the one and then for the other. A page that is written back and leaves
+    memory in between is neither. So a hole counts if it is found twice.
     """
     if size <= begin:
         return ()

@@ -1,8 +1,8 @@
 """Traces in the JSON of Chrome's `about:tracing`, which Perfetto opens too: the same as `perfetto` writes.
 
-The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format"). Times are
-microseconds; they are counted from the first event, because readers keep them as floating-point numbers, whose steps at the
-present date would be a quarter of a microsecond.
+The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format").
+Times are microseconds, counted from the first event. Readers keep them as floating-point numbers. At the present date,
+the steps of such numbers would be a quarter of a microsecond.
 """
 
 from __future__ import annotations

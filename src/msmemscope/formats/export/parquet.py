@@ -1,6 +1,6 @@
 """Parquet: the events and the blocks, each as one table with texts in the place of numbers.
 
-Two files in a folder: a table of one kind of row is what data frames and databases read, and blocks alone answer most
+The folder has two files, because data frames and databases read tables of one kind of row. Blocks alone answer most
 questions. docs/exporting.md describes the columns.
 """
 

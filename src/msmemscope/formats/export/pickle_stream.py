@@ -1,12 +1,15 @@
-"""Writes a pickle piece by piece, with many dictionaries of the same keys at once.
+"""The writer of a pickle, piece by piece, with many dictionaries of the same keys at once.
 
-Python's own pickler wants all objects in memory at once: the ten million entries of a long history take several gigabytes.
-Here an entry is a row of arrays, and all of them have the same opcodes and the same length. What many entries refer to
-(texts, call stacks) is written once and remembered under a number, as a pickle's memo has it.
+Python's own pickler wants all objects in memory at once: the ten million entries of a long history take several
+gigabytes. Here an entry is a row of arrays, and all of them have the same opcodes and the same length. Texts and call
+stacks that many entries share are written once. The pickle's memo keeps each under a number.
 
-The opcodes are those of protocol 2 (Lib/pickletools.py of Python), and of them only such as the viewer of memory snapshots
-in browsers knows too (torch/utils/viz/MemoryViz.js): whole numbers of at most eight bytes, nothing taken off the stack, and
-short batches, since it passes each batch as the arguments of one call.
+The opcodes are those of protocol 2 (Lib/pickletools.py of Python). Only opcodes that the viewer of memory snapshots in
+browsers knows too (torch/utils/viz/MemoryViz.js) are used:
+
+- Whole numbers have at most eight bytes.
+- Nothing is taken off the stack.
+- Batches are short, since the viewer passes each batch as the arguments of one call.
 """
 
 from __future__ import annotations

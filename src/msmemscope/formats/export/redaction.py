@@ -1,7 +1,7 @@
-"""Recordings without names: what a program calls things is replaced by tokens, so that they can be given to others.
+"""Recordings without names, so that they can be given to others: tokens replace the names that a program gives.
 
-A name has one token, and a token one name: whatever is grouped, counted or summed up by names has the same numbers as
-before. What stays is what PyTorch, Python, the vendors and msmemscope themselves call things.
+A name has one token, and a token one name. So everything that is grouped, counted or summed up by names has the same
+numbers as before. Names that come from PyTorch, Python, the vendors or msmemscope itself stay.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _stacks(stacks: pl.DataFrame, change: Callable[[str], str]) -> pl.DataFrame:
 
 
 class RedactedEvents:
-    """What dump files are made of, with tokens in the place of names: `RecordedEvents`.
+    """The source of dump files, as `RecordedEvents`, with tokens in the place of names.
 
     Args:
         events: With names.
@@ -245,7 +245,7 @@ class RedactedEvents:
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
-        """What was noted, without names."""
+        """The facts that were noted, without names."""
         return self._redaction.facts(self._events.facts)
 
     def restricted_to(self, kinds: Collection[int]) -> RedactedEvents:

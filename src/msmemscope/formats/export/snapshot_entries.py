@@ -46,7 +46,7 @@ _ROWS: Final = 1 << 18
 
 @dataclasses.dataclass(frozen=True)
 class DevicePool:
-    """What is exported of a device."""
+    """The exported memory of a device."""
 
     index: int
     """Of the device in the snapshot."""
@@ -56,12 +56,12 @@ class DevicePool:
 
 
 class SnapshotEntries:
-    """What the entries of all devices refer to, and the entries.
+    """The entries of all devices, and the objects that they refer to.
 
     Args:
         stream: Where the dictionary of ours is being written.
-        recording: Of the process.
-        pools: What is exported.
+        recording: The recording of the process.
+        pools: The exported memory, one pool per device.
     """
 
     def __init__(self, stream: PickleStream, recording: Recording, pools: Iterable[DevicePool]) -> None:

@@ -1,8 +1,8 @@
 """The segments of a snapshot: memory that the allocator has from the driver, and the blocks in it at the end.
 
-A viewer looks for the segment of each block and fails where there is none. Where the driver's memory was not observed, or a
-block lies in none of its blocks, a segment is made up for each stretch of addresses that blocks had: as if it had been there
-all the time.
+A viewer looks for the segment of each block and fails where there is none. The driver's memory may not have been
+observed, or a block may lie in none of its blocks. Then each stretch of addresses that blocks had gets a made-up
+segment, as if it had been there all the time.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, 
         state=pl.when(pl.col("free_sequence").is_null()).then(pl.lit(ALLOCATED)).otherwise(pl.lit(WAITING)),
         malloc_sequence="malloc_sequence",
     )
-    # What lies between the end of one thing and the begin of the next is free.
+    # The space between the end of one thing and the begin of the next is free.
     bounds = all_segments.select("segment", segment_begin="address", segment_bytes="size")
     used = blocks.join(bounds, on="segment", how="left", maintain_order="left").sort("segment", "address")
     end = pl.col("address") + pl.col("size").cast(pl.UInt64)

@@ -1,9 +1,14 @@
 """Memory snapshots of torch: for pytorch.org/memory_viz, Mosaic and the functions of `torch.cuda._memory_viz`.
 
 The fields are those of `torch.cuda.memory._snapshot` (its docstring, and torch/csrc/cuda/Module.cpp of torch 2.13):
-`segments` with their blocks at the end, `device_traces` with what happened, `allocator_settings`, and
-`external_annotations`, which are steps and ranges here. In a history, `size` is what was requested of a block; where a
-recording does not say, it is the block's size, and `msmemscope.history_sizes` says so to our own reader.
+
+- `segments`, with their blocks at the end;
+- `device_traces`, with what happened;
+- `allocator_settings`;
+- `external_annotations`, which are steps and ranges here.
+
+In a history, `size` is the requested size of a block. Where a recording does not know that, `size` is the block's size.
+`msmemscope.history_sizes` says so to our own reader.
 
 A snapshot holds one memory pool per device: PyTorch's caching allocator, where there is one.
 """

@@ -1,6 +1,6 @@
-"""What viewers of traces show of a recording: counters of bytes in use, slices and instants, as columns.
+"""The tracks that viewers of traces show of a recording: counters of bytes in use, slices and instants, as columns.
 
-Both trace formats are made of this, so that they show the same numbers.
+Both trace formats are made of these tracks, so that they show the same numbers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Tracks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of the trace is not as it seems, one line each."""
+        """Notes on parts of the trace that are not as they seem, one line each."""
         return () if self.has_times else (NO_TIMES,)
 
 

@@ -80,7 +80,7 @@ def write_log_export(
     Args:
         capture: Any.
         format_name: The format.
-        place: Where to. An archive may be all that is left of a process: that of another one is not replaced.
+        place: Where to write. The archive of another process is not replaced, because it may be all that is left of it.
         progress: Told how many events of how many are written.
 
     Raises:

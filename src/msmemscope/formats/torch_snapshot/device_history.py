@@ -1,8 +1,8 @@
-"""What happened on one device: the entries of its history paired, and completed by what existed before them.
+"""The history of one device: its entries paired, and completed by the memory that existed before them.
 
-The history is a ring, and recording it can be interrupted. So memory that is freed, or alive at the end, without an
-allocation in the history is older than that; and where something is allocated on memory that is in use, that was
-freed while nothing was recorded.
+The history is a ring, and recording it can be interrupted. Memory that is freed, or alive at the end, without an
+allocation in the history is older than the history. If something is allocated on memory in use, that memory was freed
+while nothing was recorded.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class DeviceHistory:
     """The events of one device.
 
     Args:
-        kind: Of the device.
+        kind: The kind of the device.
         history: Its entries in their order: ROW_SCHEMA, and their number among those of all devices as `row`.
-        present: What the snapshot itself has of it, likewise: segments and blocks.
-        has_block_sizes: Whether the history is known to have the sizes of blocks, not what was requested.
+        present: The segments and blocks of it in the snapshot itself, likewise.
+        has_block_sizes: Whether the history is known to have the sizes of blocks, not the requested sizes.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class DeviceHistory:
         is_split = any("segment_map" in part["action"] for part in (history, present))
         self._changes = self._ordered()
         self.worked_out, self.odd = self._find_sizes(padding_of(kind, known), is_split=is_split)
-        """Blocks whose size was worked out; blocks alive of which the rules say another size than the snapshot."""
+        """Blocks whose size was worked out. Then blocks alive where the rules and the snapshot differ in the size."""
 
     @property
     def older(self) -> int:

@@ -1,7 +1,7 @@
 """From the entries of a memory snapshot to rows; entries are validated here.
 
-A pickle can refer to one object a million times, and any object can stand where a text or a number is expected. So the type
-of a value is checked before its use, and what is made of a file is bounded by the size of the file.
+A pickle can refer to one object a million times, and any object can stand where a text or a number is expected. So the
+type of a value is checked before its use. The size of the file bounds all that is made of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BLOCK_ACTIONS: Final = {
 }
 """By the state of a block."""
 _FEWEST_BYTES_OF_ROW: Final = 8
-"""What any entry takes in a file at least."""
+"""The least number of bytes that an entry takes in a file."""
 _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
@@ -139,8 +139,8 @@ def _entries(value: Any, what: str) -> list[dict[str, Any]]:
 def _is_python(file: str, line: int, name: str) -> bool:
     """Whether a frame is one of Python.
 
-    Torch mixes both into one stack and does not mark them. C++ has a source file, a library or nothing known (`??`, line
-    0); a program of Python may have any name, and its functions have plain ones.
+    Torch mixes frames of Python and C++ into one stack and does not mark them. A frame of C++ has a source file, a
+    library or nothing known (`??`, line 0). A program of Python may have any name, and its functions have plain ones.
     """
     if file.endswith(_PYTHON_SUFFIXES) or (file.startswith("<") and file.endswith(">")):
         return True
@@ -148,12 +148,12 @@ def _is_python(file: str, line: int, name: str) -> bool:
 
 
 class SnapshotRows:
-    """Collects rows column by column, and stacks as texts.
+    """The collector of rows, column by column, and of stacks as texts.
 
     Args:
         strings: Where names and attributes of events get their ids.
-        size_bytes: Of the file, unpacked; bounds the rows and texts, since objects can be shared.
-        kind: Of the devices.
+        size_bytes: The size of the file, unpacked. It bounds the rows and texts, since objects can be shared.
+        kind: The kind of the devices.
     """
 
     def __init__(self, strings: Interner, size_bytes: int, kind: DeviceKind) -> None:
@@ -161,8 +161,8 @@ class SnapshotRows:
         self.strings = strings
         self.python_stacks = Interner()
         self.native_stacks = Interner()
-        # Each entry has a list of frames of its own, and the frames are shared: so a stack is known by the identities of
-        # its frames, which stay theirs for as long as the snapshot is held.
+        # Each entry has a list of frames of its own, but the frames are shared. So the identities of its frames tell a
+        # stack. They stay the same for as long as the snapshot is held.
         self._stacks: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)}
         self._known_lists: dict[int, tuple[int, int]] = {}
         self._rows_left = size_bytes // _FEWEST_BYTES_OF_ROW
@@ -245,10 +245,11 @@ class SnapshotRows:
 
     @staticmethod
     def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int | None]]:
-        """Puts the state of the device before each allocation that failed, as far as it is known: our own logs have it there.
+        """Put the known state of the device before each failed allocation, where our own logs have it.
 
         Returns:
-            The entries, and how many bytes of the device each says are free; None but for those that were put in.
+            The entries, and how many bytes of the device each says are free. Only entries that were put in say so; the
+            others have None.
         """
         found: list[dict[str, Any]] = []
         free: list[int | None] = []

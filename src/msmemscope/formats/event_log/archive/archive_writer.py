@@ -57,7 +57,7 @@ def write_archive(
     was_running = log.was_running or capture.is_running()
     events = 0
     stacks = _NativeStacks(capture)
-    # What is written has no place to go back to.
+    # Written bytes cannot be changed later: the output has no place to go back to.
     with zipfile.ZipFile(cast("IO[bytes]", _Output(write)), "w") as archive:
         _add(archive, MIME_TYPE_MEMBER, MIME_TYPE)
         _add(archive, HEADER_FILE, log.header.content)

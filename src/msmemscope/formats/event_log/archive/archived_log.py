@@ -48,7 +48,7 @@ _MOST_DESCRIPTION: Final = 1 << 24
 _END_RECORD: Final = struct.Struct("<4s4HIIH")
 _END_MAGIC: Final = b"PK\x05\x06"
 _LARGE: Final = 0xFFFFFFFF
-"""What stands in the end record of a ZIP file in the place of a number that needs 64 bits."""
+"""The mark in the end record of a ZIP file for a number that needs 64 bits."""
 _LARGE_FILE: Final = 1 << 31
 """Bytes of the smallest ZIP file that Python writes so."""
 _SMALLEST_MEMBER: Final = 100
@@ -83,7 +83,7 @@ class ArchivedLog:
 
     @property
     def name(self) -> str:
-        """What the directory of the process was called."""
+        """The name that the directory of the process had."""
         return self._described.capture
 
     @property
@@ -93,7 +93,7 @@ class ArchivedLog:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the event log was left out."""
+        """The parts of the event log that were left out."""
         return self._described.problems
 
     @property

@@ -1,8 +1,8 @@
 """Tables of bytes: Arrow streams of one record batch, whose columns are all `u8` and compressed with zstd.
 
-Polars writes and reads them. It believes what a file says of its sizes, so that a file which lies could make it ask for any
-amount of memory: what a record batch claims is compared with what is expected before Polars sees it, and the schema is always
-our own.
+Polars writes and reads them. It believes the sizes that a file claims, so a file with false sizes could make it ask for
+any amount of memory. So the claims of a record batch are compared with what is expected before Polars sees them. The
+schema is always our own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_COMPRESSED: Final = -1
 _SIZE_BYTES: Final = 8
 """In front of the bytes of a column: how many they are once they are decompressed."""
 _BUFFERS_OF_COLUMN: Final = 2
-"""What says which values are there, always empty, and the values."""
+"""One says which values are there, and is always empty. The other has the values."""
 
 
 class ByteTableError(Exception):

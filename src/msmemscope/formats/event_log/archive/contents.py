@@ -47,7 +47,7 @@ _BEGIN_BYTES: Final = 256
 _MOST_FOLD: Final = 1_000
 """How many times its size an archive may unpack to. That of a run has a sixtieth of its events' bytes, or more."""
 _SMALL_BYTES: Final = 1 << 26
-"""What any archive may unpack to."""
+"""The size that any archive may unpack to."""
 _MOST_NAME: Final = 255
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 _UNNAMED: Final = "capture"
@@ -92,7 +92,7 @@ def piece_name(content: str, number: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What an archive says of itself."""
+    """The description of an archive, stored in it."""
 
     capture: str
     """Name of the directory of the process."""
@@ -107,7 +107,7 @@ class Description:
     was_running: bool
     """Whether the process was still running."""
     problems: tuple[str, ...]
-    """What of the event log had to be left out."""
+    """The parts of the event log that had to be left out."""
 
     def to_json(self) -> bytes:
         """Returns its text."""

@@ -1,13 +1,14 @@
 """Records as columns that compress well: numbers become small or equal, and each byte of them a column of its own.
 
 - `sequence` and `timestamp_ns` are differences to the record before.
-- `extra` of a record that names its block is the difference to its own sequence number; of a call of a function, whose end it
-  is, the difference to its begin.
-- Differences and `size` can be negative: they are folded (0, -1, 1, -2, ... as 0, 1, 2, 3, ...), so that small ones have few
-  bytes.
-- Column `address_2` has the third byte of all addresses, counted from the lowest. High bytes are nearly always the same.
+- `extra` of a record that names its block is the difference to its own sequence number. If the record ends a call of a
+  function, `extra` is the difference to the begin of the call.
+- Differences and `size` can be negative. They are folded (0, -1, 1, -2, ... as 0, 1, 2, 3, ...), so that small ones
+  have few bytes.
+- Column `address_2` has the third byte of all addresses, counted from the lowest. High bytes are nearly always the
+  same.
 
-All of it is undone exactly, whatever the records hold; numbers have 64 bits and wrap.
+All of it is undone exactly, whatever the records hold. Numbers have 64 bits and wrap.
 """
 
 from __future__ import annotations
