@@ -28,7 +28,7 @@ def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[
     A module is executed again when it is reloaded, or imported after somebody took it out of `sys.modules`.
 
     Args:
-        name: The full name of the module. If it is imported already, that does not count.
+        name: The full name of the module. An earlier import does not count.
         action: Must not raise.
         missing: Called when the program looks for the module and there is none. Must not raise.
     """

@@ -1,7 +1,7 @@
-"""What graphs of autograd hold, labelled as activations at one moment: where an allocation failed in a forward pass.
+"""Labels for tensors that graphs of autograd hold, as activations: only where an allocation failed in a forward pass.
 
-Elsewhere activations are known from the backward pass that reads them. Here there will be none. Nothing is unpacked, because
-the program's own hooks could run then: what a graph has saved is read as it lies there.
+Elsewhere activations are known from the backward pass that reads them. Here there will be none. Nothing is unpacked,
+because the program's own hooks could run then. The tensors that a graph has saved are read as they lie there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def label_saved_tensors() -> None:
 
 
 def _inputs_saved_by_running_operators() -> Iterator[Any]:
-    """What an operator that is running has saved of its inputs: nothing in Python leads to its node yet."""
+    """Yield the inputs that a running operator has saved: nothing in Python leads to its node yet."""
     if not sys.modules["torch"].is_grad_enabled():
         return
     for operator, inputs in _native.running_operators():
@@ -144,7 +144,7 @@ def _held(saved: Any) -> Iterator[Any]:
 
 
 def _inputs_of_checkpoint(hook: Any) -> Iterator[Any]:
-    """What a checkpoint without reentrance keeps, to run its function again."""
+    """Yield the inputs that a checkpoint without reentrance keeps, to run its function again."""
     for frame in _held_by_closure(hook):
         for kept in getattr(frame, "saved_args", ()):
             yield from _held(kept)

@@ -1,7 +1,7 @@
 """Kernels of chosen steps: torch_npu's task queue launches them later than the program asks for them, on its own thread.
 
-Where certain steps are wanted with their kernels, the queue is emptied before a step begins and before it ends: what the
-program asked for within a step is then launched within it. Other runs never wait for the queue.
+If certain steps are wanted with their kernels, the queue is emptied before a step begins and before it ends. So the
+kernels that the program asked for within a step are launched within it. Other runs never wait for the queue.
 """
 
 from __future__ import annotations
