@@ -16,7 +16,8 @@ _MODULE: Final = "-m"
 _INTERPRETER: Final = re.compile(r"(?:python|pypy|ba|da|z)[\d.]*t?|(?:ba|da|z|k)?sh")
 _SCRIPTS: Final = frozenset({".py", ".sh", ".bash"})
 _BESIDE: Final = ".py"
-"""What takes arguments apart for others. Shell scripts only print them, and commands of ours are in them."""
+"""The suffix of files that take arguments apart for others. Shell scripts only print them, and contain commands of
+ours."""
 _OURS: Final = re.compile(rb"msmemscope|msleaks")
 _MOST_FILES: Final = 500
 _MOST_BYTES: Final = 4 << 20
