@@ -72,7 +72,7 @@ def operator_facts(operator: Any) -> OperatorFacts:
     """Read the facts of a torch `OpOverload`.
 
     Args:
-        operator: What a dispatch mode gets as `func`; must have a schema.
+        operator: The `func` that a dispatch mode gets; must have a schema.
     """
     schema = operator._schema  # noqa: SLF001 - torch has no public name for it
     base_name = schema.name.partition("::")[2]

@@ -115,7 +115,7 @@ def label_attributes(optimizer: Any) -> None:
         optimizer: Of torch's kind, or not.
 
     Raises:
-        Exception: What its objects make of it.
+        Exception: Any error of its objects.
     """
     torch = sys.modules["torch"]
     own = [

@@ -37,7 +37,7 @@ class PlaceNotes:
         """Note what has become known since the last time; never raises.
 
         Args:
-            role: What the user calls the role of the process; empty if it has no name.
+            role: The user's name for the role of the process; empty if it has none.
         """
         try:
             if self._process_id != os.getpid():

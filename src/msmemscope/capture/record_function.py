@@ -47,7 +47,7 @@ class RecordFunction:
     cannot be decorated, its methods can. One object can be used any number of times, nested, and by several threads.
 
     Args:
-        name: What the row shows as FuncInfo: 1 to 128 bytes.
+        name: The text that the row shows as FuncInfo: 1 to 128 bytes.
 
     Raises:
         TypeError: If the name is no string.

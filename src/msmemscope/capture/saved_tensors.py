@@ -29,7 +29,7 @@ def label_saved_tensors() -> None:
     """Label what all graphs have saved that a tensor of Python leads to.
 
     Raises:
-        Exception: What this torch makes of it.
+        Exception: Any error of this torch.
     """
     tensor_class = sys.modules["torch"].Tensor
     read = tensor_class.grad_fn.__get__  # never the attribute of a subclass, which may be the program's code
@@ -84,7 +84,7 @@ def label_saved_by_checkpoint(frame: Any, inputs: tuple[Any, ...]) -> None:
 
     Args:
         frame: Of the checkpoint.
-        inputs: What the frame was given to keep: the named arguments of the function, and the others.
+        inputs: The inputs that the frame was given to keep: the named arguments of the function, and the others.
     """
     for tensor in (*tensors_in(inputs), *_held_by_frame(frame)):
         label_saved_tensor(tensor)

@@ -64,7 +64,7 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     Args:
         target: A tensor: a parameter, a view (its elements alone are watched) or a DTensor (its local part) too. Or an
             address. Then you have to make sure that the memory behind it stays there.
-        name: What it is called in files and reports: at most 64 bytes. Control characters are written as escapes.
+        name: Its name in files and reports: at most 64 bytes. Control characters are written as escapes.
         dump_nums: How many looks are written to files; None or a negative number: all of them. Changes are recorded
             beyond that.
         length: Bytes from the address on.

@@ -172,7 +172,7 @@ def put_in_place(unfinished: Path, path: Path, *, replaces: bool) -> None:
 
     Args:
         unfinished: The folder, beside its place.
-        path: What it is to be called.
+        path: The path that it is to have.
         replaces: Whether something has that name, which goes.
 
     Raises:

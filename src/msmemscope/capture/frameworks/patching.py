@@ -49,7 +49,7 @@ class Patcher:
         """Hook all targets of some tables for a holder; those that it has already are left as they are.
 
         Args:
-            hook_sets: What is hooked.
+            hook_sets: The functions to hook.
             holder: Who wants it.
             take_snapshot: Takes a snapshot of the given name. A holder whose targets want snapshots gives it.
         """

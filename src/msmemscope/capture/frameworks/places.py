@@ -83,7 +83,7 @@ class Place:
 
         Args:
             holder: Who wants it.
-            target: What is wanted.
+            target: The wanted effect on the function.
             module: The name of the module that it was found in, for snapshots.
             take_snapshot: Takes a snapshot; needed where the target wants snapshots.
 

@@ -30,7 +30,7 @@ def write_changes(changes: MemoryChanges, path: os.PathLike[str] | str) -> Path:
     """Write what each operator or launch changed.
 
     Args:
-        changes: What to write.
+        changes: The changes to write.
         path: A file that does not exist, in a folder that does.
 
     Returns:

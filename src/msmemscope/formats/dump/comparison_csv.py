@@ -29,7 +29,7 @@ def write_comparison(comparison: Comparison, output: Path | str) -> Path:
     """Write a comparison below an output root.
 
     Args:
-        comparison: What to write.
+        comparison: The comparison to write.
         output: The root, which must exist.
 
     Returns:

@@ -40,7 +40,7 @@ class OutOfMemoryRows:
     memory. Blocks that were allocated while nothing was collected are left out: nobody knows when and where.
 
     Args:
-        capture: What was recorded.
+        capture: The recorded events.
         form: How attributes are written.
     """
 

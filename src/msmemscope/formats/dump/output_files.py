@@ -71,7 +71,7 @@ class OutputFolder:
         """Removes unfinished files whose writer is gone: each is locked for as long as it is written.
 
         Args:
-            names: What they would be called when they are finished; None for all in the folder.
+            names: The names that they get when they are finished; None for all in the folder.
         """
         for name in self.names():
             is_meant = names is None or name.removesuffix(PARTIAL_SUFFIX) in names
@@ -126,7 +126,7 @@ class OutputFile:
     Args:
         folder: Where it is, which must stay open for as long.
         folder_descriptor: That folder.
-        name: What the file is called in the end.
+        name: The name of the file in the end.
 
     Raises:
         DumpError: it cannot be created, or somebody else is writing it.

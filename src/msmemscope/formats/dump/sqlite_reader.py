@@ -172,7 +172,7 @@ class _TableReader:
     Args:
         connection: The database.
         statement: Selects the fields of each row, with separators between them.
-        columns: What the fields are.
+        columns: The columns of the fields.
     """
 
     def __init__(self, connection: sqlite3.Connection, statement: str, columns: list[str]) -> None:
@@ -229,7 +229,7 @@ def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
     Args:
         rows: Their fields, with separators between them.
         number: Of the first one.
-        columns: What the fields are.
+        columns: The columns of the fields.
     """
     frames: list[tuple[int, pl.DataFrame]] = []
     problems = Problems()

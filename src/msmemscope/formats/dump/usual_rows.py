@@ -45,7 +45,7 @@ class DatabaseLeaves:
 
     Args:
         descriptor: The file, open for reading as long as this is used.
-        found: What `_native.leaves_of_table` returns.
+        found: The result of `_native.leaves_of_table`.
     """
 
     def __init__(self, descriptor: int, found: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class DatabaseLeaves:
         """Reads the rows of a part of a table whose columns are those of a dump in their usual order.
 
         Returns:
-            What they say, and how many there are; None as for `usual_rows`.
+            The values of the rows, and how many there are; None as for `usual_rows`.
         """
         found = _native.read_database_rows(self._descriptor, self._page_bytes, self._usable_bytes, self._pages[part])
         if found is None:

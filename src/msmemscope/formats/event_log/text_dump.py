@@ -37,7 +37,7 @@ def write_text(
     """Writes a capture as text: header, facts, definitions if wanted, then events as they come.
 
     Args:
-        capture: What to show.
+        capture: The capture to show.
         out: Where to write.
         limit: Most events to show; None shows all.
         kinds: Kinds of events to show; None shows all.

@@ -43,7 +43,7 @@ def write_dump_folder(
         data_format: CSV or DB.
 
     Returns:
-        What is left out, one line each.
+        The parts that are left out, one line each.
 
     Raises:
         OSError: The disk is full, or gone.

@@ -50,10 +50,10 @@ def write_export(recording: Recording, format_name: str, place: Place, choice: E
         recording: Any.
         format_name: The format.
         place: Where to.
-        choice: What is chosen beside the format.
+        choice: The choices beside the format.
 
     Returns:
-        What is left out or not as it seems, one line each.
+        Notes on parts that are left out or not as they seem, one line each.
 
     Raises:
         DumpError: It cannot be written; then nothing of it is there.

@@ -42,7 +42,7 @@ def padding_of(kind: DeviceKind, known: Iterable[tuple[int, int]]) -> int:
 
     Args:
         kind: Of the devices.
-        known: What was requested, and the block's size, of blocks that are alive.
+        known: The requested size and the block's size, of blocks that are alive.
     """
     choices = _PADDINGS.get(kind, (0,))
     pairs = tuple(known) if len(choices) > 1 else ()

@@ -187,7 +187,7 @@ class DeviceHistory:
         """Takes in what is alive at the end.
 
         Returns:
-            What was requested and the size of the block, where both are known.
+            The requested size and the size of the block, where both are known.
         """
         names = ("row", "action", "address", "size", "block_bytes")
         known = []

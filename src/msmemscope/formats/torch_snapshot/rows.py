@@ -93,7 +93,7 @@ def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
     Args:
         entry: Where it stands.
         key: Its name.
-        default: What it is if it is missing; None if it must not be.
+        default: Its value if it is missing; None if it must not be missing.
     """
     value = entry[key] if default is None else entry.get(key, default)
     if not isinstance(value, int):

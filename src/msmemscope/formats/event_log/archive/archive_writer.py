@@ -45,7 +45,7 @@ def write_archive(
     Same log, same bytes.
 
     Args:
-        capture: What is archived.
+        capture: The capture to archive.
         write: Takes the file piece by piece.
         progress: Told how many events of how many are written.
 
@@ -107,7 +107,7 @@ class _NativeStacks:
     """Which native stacks events have, in which span of events, and how their frames are called.
 
     Args:
-        capture: What they are from.
+        capture: The capture that they are from.
     """
 
     def __init__(self, capture: Capture) -> None:

@@ -59,7 +59,7 @@ def read_table(content: bytes, names: Sequence[str], rows: int) -> dict[str, Byt
 
     Args:
         content: The stream.
-        names: What its columns are called.
+        names: The names of its columns.
         rows: How many values each of them has; not more than that is decompressed.
 
     Raises:
