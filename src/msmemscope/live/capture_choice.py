@@ -65,7 +65,7 @@ def checked_captures(path: Path, folders: Sequence[Path]) -> list[Path]:
     """Return the captures at a path.
 
     Args:
-        path: What was named.
+        path: The path that was named.
         folders: The captures in it, if it is a folder of several.
 
     Raises:

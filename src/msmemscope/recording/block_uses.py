@@ -186,7 +186,7 @@ def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArr
     """Tell the name and the place of operators.
 
     Args:
-        recording: What the operators are of.
+        recording: The recording that the operators are of.
         order: Of the device.
         numbers: Of operators in that order, 0 for none.
         prefix: Begins the names of the columns.

@@ -52,7 +52,7 @@ def parse_gate(text: str, *, option: str) -> Gate:
     """Read a condition.
 
     Args:
-        text: What the user wrote.
+        text: The text that the user wrote.
         option: The option that it was written for, named in the error.
 
     Raises:
