@@ -74,7 +74,7 @@ def _may_be_planted(path: Path) -> bool:
 
 
 def _table_of(path: Path) -> dict[str, Any] | None:
-    """Returns our keys; None if the file is not about us."""
+    """Return our keys; None if the file is not about us."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -126,7 +126,7 @@ def _given(path: Path, table: dict[str, Any]) -> Iterator[GivenOption]:
 
 
 def _text(path: Path, option: Option, spelling: str, value: object) -> str | None:
-    """Returns a value as it is typed on the command line; None for a switch that is off."""
+    """Return a value as it is typed on the command line; None for a switch that is off."""
     if not option.metavar:
         if isinstance(value, bool):
             return "" if value else None

@@ -98,7 +98,7 @@ def scan(path: str | os.PathLike[str]) -> pl.LazyFrame:
 
 
 def _with_words(events: pl.DataFrame, capture: Capture, wanted: set[str] | None) -> pl.DataFrame:
-    """Returns events in SCAN_SCHEMA; of the columns with words those that are wanted, None for all."""
+    """Return events in SCAN_SCHEMA; of the columns with words those that are wanted, None for all."""
 
     def is_wanted(name: str) -> bool:
         return wanted is None or name in wanted

@@ -40,7 +40,7 @@ class _Claim(NamedTuple):
     take_snapshot: Callable[[str], None] | None
 
     def snapshots_of_moments(self) -> Callable[[str], None] | None:
-        """Returns a call that takes the snapshot of a moment, `Start` or `End`; None if nothing takes any."""
+        """Return a call that takes the snapshot of a moment, `Start` or `End`; None if nothing takes any."""
         take = self.take_snapshot
         name = f"{self.module}@{self.target.class_name}@{self.target.function}"
         return None if take is None else lambda moment: take(f"{name}@{moment}")

@@ -39,7 +39,7 @@ class RunningTotals:
         self._live_bytes: dict[int, int] = {}
 
     def after_each(self, batch: pl.DataFrame) -> pl.Series:
-        """Returns the live bytes of the event's device and pool after each event, and carries them on.
+        """Return the live bytes of the event's device and pool after each event, and carry them on.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -77,7 +77,7 @@ class LastValues:
         self._process_used = _LastOfEachPlace()
 
     def at_each(self, batch: pl.DataFrame) -> list[pl.Series]:
-        """Returns what was known at each event, and carries it on.
+        """Return what was known at each event, and carry it on.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -142,7 +142,7 @@ class PinnedMemory:
         self._alive = pl.Series([], dtype=pl.UInt64)
 
     def moved_to_driver(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Returns a batch in which pinned memory belongs to the driver's pool on the cpu, which nothing else does.
+        """Return a batch in which pinned memory belongs to the driver's pool on the cpu, which nothing else does.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -164,7 +164,7 @@ class PinnedMemory:
         return moved
 
     def _look_up(self, ids: pl.Series) -> None:
-        """Finds the attributes of allocations that say so; there are few different ones."""
+        """Find the attributes of allocations that say so; there are few different ones."""
         fresh = ids.unique()
         fresh = fresh.filter(~fresh.is_in(self._known.implode()))
         if fresh.is_empty():

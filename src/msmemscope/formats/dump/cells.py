@@ -40,11 +40,11 @@ class Part(NamedTuple):
     where: np.ndarray[Any, np.dtype[np.uint8]] | None = None
 
     def between(self, before: str, behind: str = "") -> Part:
-        """Returns the part with something more on both sides."""
+        """Return the part with something more on both sides."""
         return self._replace(before=before + self.before, behind=self.behind + behind)
 
     def only(self, where: Flags) -> Part:
-        """Returns the part, left out of rows where a flag is not set."""
+        """Return the part, left out of rows where a flag is not set."""
         return self._replace(where=where.view(np.uint8))
 
 
@@ -60,12 +60,12 @@ class TextCells(NamedTuple):
 
 
 def decimal(values: Numbers) -> Part:
-    """Returns a part that shows numbers."""
+    """Return a part that shows numbers."""
     return Part(form=_DECIMAL, values=values)
 
 
 def hexadecimal(values: Numbers) -> Part:
-    """Returns a part that shows numbers of 64 bits as 16 hexadecimal digits."""
+    """Return a part that shows numbers of 64 bits as 16 hexadecimal digits."""
     return Part(form=_HEXADECIMAL, values=values)
 
 
@@ -82,14 +82,14 @@ class TextsByKey:
 
     @classmethod
     def of(cls, texts: Mapping[int, str], *, is_csv: bool) -> TextsByKey:
-        """Returns texts that are known beforehand."""
+        """Return texts that are known beforehand."""
         found = cls(is_csv=is_csv)
         for key, text in texts.items():
             found._texts.add(key, text)
         return found
 
     def part(self, keys: Numbers, look_up: Callable[[list[int]], Iterable[tuple[int, str]]] | None = None) -> Part:
-        """Returns a part that shows the texts of numbers, and is left out where there is none.
+        """Return a part that shows the texts of numbers, and is left out where there is none.
 
         Args:
             keys: One per row.
@@ -106,7 +106,7 @@ class TextsByKey:
 
 
 def of_program(is_csv: bool) -> Callable[[str], str]:  # noqa: FBT001 - of all that write one kind of file
-    """Returns how texts of the observed program are written: see `cell_texts`."""
+    """Return how texts of the observed program are written: see `cell_texts`."""
     return cell_of_text if is_csv else str
 
 
@@ -125,9 +125,9 @@ class TableRows:
         return self.count if self.chosen is None else len(self.chosen)
 
     def only(self, where: Flags) -> TableRows:
-        """Returns those rows where a flag is set; of all rows."""
+        """Return those rows where a flag is set; of all rows."""
         return dataclasses.replace(self, chosen=np.flatnonzero(where).astype(np.uint32))
 
     def described(self) -> tuple[list[Numbers | TextCells], int, np.ndarray[Any, np.dtype[np.uint32]] | None]:
-        """Returns what the native code takes."""
+        """Return what the native code takes."""
         return list(self.columns), self.count, self.chosen

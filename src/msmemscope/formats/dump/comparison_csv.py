@@ -54,7 +54,7 @@ def write_comparison(comparison: Comparison, output: Path | str) -> Path:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Returns the rows; the side that lacks an element has `N/A`."""
+    """Return the rows; the side that lacks an element has `N/A`."""
     buffer = io.StringIO()
     comparison.rows.select(
         "event",

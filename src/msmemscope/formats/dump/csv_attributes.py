@@ -185,7 +185,7 @@ def _field_end(content: bytearray, begin: int, end: int) -> int | None:
 
 
 def _changed_field(field: bytes, kinds: str) -> bytes:
-    """Returns an Attr field with its new attribute, quoted if it was or must be."""
+    """Return an Attr field with its new attribute, quoted if it was or must be."""
     # Bytes that are no UTF-8 come out as they went in.
     text = field.decode(errors="surrogateescape")
     is_quoted = text.startswith('"')

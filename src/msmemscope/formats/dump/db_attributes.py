@@ -141,7 +141,7 @@ def _failure(source: Path, error: sqlite3.Error | UnicodeDecodeError) -> DumpErr
 
 
 def _copy(source: Path, target: Replacement) -> None:
-    """Copies a database page by page."""
+    """Copy a database page by page."""
     with closing(_opened(source)) as connection, closing(connect_to(str(target.path), target.identity)) as copy:
         copy.execute("PRAGMA synchronous=OFF")
         copy.execute("PRAGMA journal_mode=OFF")

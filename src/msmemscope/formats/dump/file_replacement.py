@@ -121,7 +121,7 @@ def _replaced(path: Path, folder: int, name: str) -> Iterator[Replacement]:
 
 
 def _finish(descriptor: int, status: os.stat_result) -> None:
-    """Gives a file the owner and the permissions of another, and brings it to the disk."""
+    """Give a file the owner and the permissions of another, and bring it to the disk."""
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         with suppress(PermissionError):  # only root may give files away; the permissions stay

@@ -52,7 +52,7 @@ class OutOfMemoryRows:
         self._alive = _blocks_without_begin(capture) if self._failures_ahead else _no_blocks()
 
     def behind(self, batch: pl.DataFrame) -> pl.DataFrame | None:
-        """Returns the rows that belong behind the failures of a batch, and goes on to the end of it.
+        """Return the rows that belong behind the failures of a batch, and go on to the end of it.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -118,7 +118,7 @@ class OutOfMemoryRows:
         return pl.Series([text(key) if key else None for key in rows["python_stack_id"]], dtype=pl.String)
 
     def _native_stacks(self, rows: pl.DataFrame) -> pl.Series:
-        """Returns the stacks with the modules that were there when the blocks were allocated."""
+        """Return the stacks with the modules that were there when the blocks were allocated."""
         taken = zip(rows["native_stack_id"].to_list(), rows["sequence"].to_list(), strict=True)
         texts = [self._capture.native_stack_text(key, sequence) or None for key, sequence in taken]
         return pl.Series(texts, dtype=pl.String)

@@ -64,11 +64,11 @@ class OutputFolder:
         os.close(self._descriptor)
 
     def names(self) -> list[str]:
-        """Returns the names of everything in the folder."""
+        """Return the names of everything in the folder."""
         return os.listdir(self._descriptor)  # noqa: PTH208 - pathlib has no descriptors
 
     def remove_abandoned(self, names: Collection[str] | None = None) -> None:
-        """Removes unfinished files whose writer is gone: each is locked for as long as it is written.
+        """Remove unfinished files whose writer is gone: each is locked for as long as it is written.
 
         Args:
             names: The names that they get when they are finished; None for all in the folder.
@@ -88,7 +88,7 @@ class OutputFolder:
             os.close(descriptor)
 
     def create(self, name: str) -> OutputFile:
-        """Creates a file that will have a name when it is finished.
+        """Create a file that will have a name when it is finished.
 
         Raises:
             DumpError: it cannot be created.
@@ -145,7 +145,7 @@ class OutputFile:
             raise self.failure(error) from error
 
     def write(self, content: bytes | memoryview) -> None:
-        """Appends bytes.
+        """Append bytes.
 
         Raises:
             DumpError: the disk is full, or gone.
@@ -159,7 +159,7 @@ class OutputFile:
             raise self.failure(error) from error
 
     def overwrite_begin(self, content: bytes) -> None:
-        """Writes bytes over those at the begin of a file that was never suspended.
+        """Write bytes over those at the begin of a file that was never suspended.
 
         Raises:
             DumpError: the disk is gone.
@@ -170,13 +170,13 @@ class OutputFile:
             raise self.failure(error) from error
 
     def suspend(self) -> None:
-        """Gives the descriptor back until the next write, for those who write very many files."""
+        """Give the descriptor back until the next write, for those who write very many files."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def finish(self, *, replaces: bool = False) -> Path:
-        """Gives the file its name.
+        """Give the file its name.
 
         Args:
             replaces: Whether it takes the place of what has the name already: the name, never what a link leads to.
@@ -213,7 +213,7 @@ class OutputFile:
             os.replace(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def discard(self) -> None:
-        """Removes the file; does nothing if it was finished or discarded."""
+        """Remove the file; do nothing if it was finished or discarded."""
         if self._is_open:
             with suppress(OSError):  # it is gone, which is what was wanted
                 os.unlink(self._partial_name, dir_fd=self._folder_descriptor)
@@ -221,7 +221,7 @@ class OutputFile:
         self.suspend()
 
     def failure(self, error: BaseException) -> DumpError:
-        """Returns the error to raise for a failure of writing this file."""
+        """Return the error to raise for a failure of writing this file."""
         return unwritable(self.path, error)
 
     def _resume(self) -> None:

@@ -47,7 +47,7 @@ class DumpPiece:
 
 
 def text_columns(fields: Iterable[str]) -> list[str | None]:
-    """Returns what the columns of a file are called in COLUMNS; None for a column of no dump.
+    """Return what the columns of a file are called in COLUMNS; None for a column of no dump.
 
     Args:
         fields: Names of columns in any case, with blanks around them.
@@ -60,7 +60,7 @@ def text_columns(fields: Iterable[str]) -> list[str | None]:
 
 
 def text_schema(columns: Sequence[str | None]) -> dict[str, pl.DataType]:
-    """Returns the types by which the columns of a file are read.
+    """Return the types by which the columns of a file are read.
 
     Args:
         columns: Of the file in their order, as COLUMNS names them; None for others.
@@ -71,7 +71,7 @@ def text_schema(columns: Sequence[str | None]) -> dict[str, pl.DataType]:
 
 
 def excerpt(text: str) -> str:
-    """Returns the begin of a text, with all control characters escaped, for a message."""
+    """Return the begin of a text, with all control characters escaped, for a message."""
     return repr(text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}...")
 
 
@@ -219,7 +219,7 @@ def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series)
 
 
 def stream_and_task(numbers: pl.DataFrame) -> pl.Series:
-    """Returns what kernels have in `extra`."""
+    """Return what kernels have in `extra`."""
     if numbers["taskId"].null_count() == len(numbers):
         return pl.repeat(0, len(numbers), dtype=pl.UInt64, eager=True)
     return numbers.select(
@@ -228,7 +228,7 @@ def stream_and_task(numbers: pl.DataFrame) -> pl.Series:
 
 
 def _with_names(rows: pl.DataFrame, names: LocalTexts) -> tuple[pl.DataFrame, LocalTexts]:
-    """Takes names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
+    """Take names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
     kind = rows["kind"]
     is_step, is_range_end = kind == EventKind.STEP, kind == EventKind.RANGE_END
     is_number = is_step | is_range_end
@@ -251,7 +251,7 @@ def _with_names(rows: pl.DataFrame, names: LocalTexts) -> tuple[pl.DataFrame, Lo
 
 
 def _stack_texts(local: LocalTexts) -> LocalTexts:
-    """Returns stacks without the quotes that databases of other tools leave around them."""
+    """Return stacks without the quotes that databases of other tools leave around them."""
     texts = [_stack_text(text) for text in local.texts]
     if texts == local.texts:
         return local
@@ -305,7 +305,7 @@ def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Se
 
 
 def _numbers(table: pl.DataFrame, frames: Sequence[tuple[int, pl.DataFrame]], *, counts_lines: bool) -> pl.Series:
-    """Returns the number of each row, or of its first line."""
+    """Return the number of each row, or of its first line."""
     breaks = pl.repeat(1, len(table), dtype=pl.Int64, eager=True)
     if counts_lines:
         texts = pl.col("Name", "Attr", "Call Stack(Python)", "Call Stack(C)")

@@ -27,7 +27,7 @@ _COLUMNS: Final[dict[str, type[np.generic]]] = {
 
 
 def usual_rows(content: bytes | bytearray, end: int) -> DumpPiece | None:
-    """Reads whole rows of a CSV dump whose columns are the usual ones.
+    """Read whole rows of a CSV dump whose columns are the usual ones.
 
     Args:
         content: The rows, each with its line feed, up to `end`.
@@ -57,7 +57,7 @@ class DatabaseLeaves:
 
     @classmethod
     def of_table(cls, descriptor: int, root_page: int) -> DatabaseLeaves | None:
-        """Finds the leaves of a table; None if the file is not as usual.
+        """Find the leaves of a table; None if the file is not as usual.
 
         Args:
             descriptor: The file.
@@ -69,17 +69,17 @@ class DatabaseLeaves:
         return cls(descriptor, found)
 
     def parts(self, size_bytes: int) -> list[slice]:
-        """Returns all leaves in their order, in parts of about so many bytes."""
+        """Return all leaves in their order, in parts of about so many bytes."""
         count = max(size_bytes // self._page_bytes, 1)
         return [slice(begin, begin + count) for begin in range(0, len(self._pages), count)]
 
     def row_range(self, part: slice) -> tuple[int, int]:
-        """Returns the rowids between which all rows of a part are, both included."""
+        """Return the rowids between which all rows of a part are, both included."""
         first = int(self._last_rows[part.start - 1]) + 1 if part.start else int(_NO_NUMBER)
         return first, int(self._last_rows[part][-1])
 
     def read(self, part: slice) -> tuple[DumpPiece, int] | None:
-        """Reads the rows of a part of a table whose columns are those of a dump in their usual order.
+        """Read the rows of a part of a table whose columns are those of a dump in their usual order.
 
         Returns:
             The values of the rows, and how many there are; None as for `usual_rows`.
@@ -134,7 +134,7 @@ def _texts(found: dict[str, Any], name: str) -> LocalTexts:
 
 
 def _with_others(numbers: pl.DataFrame, rest: LocalTexts, others: LocalTexts) -> tuple[pl.DataFrame, LocalTexts] | None:
-    """Fills in the rows whose attributes begin in another way; None if one of them has its address there alone."""
+    """Fill in the rows whose attributes begin in another way; None if one of them has its address there alone."""
     parsed = attribute_columns(pl.Series([None, *others.texts], dtype=pl.String))
     places = (others.numbers != 0).arg_true()
     chosen = others.numbers.gather(places)

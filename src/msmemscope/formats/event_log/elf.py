@@ -104,11 +104,11 @@ class ElfFile:
         return b""
 
     def has_section(self, name: str) -> bool:
-        """Tells whether a section is there with its content."""
+        """Tell whether a section is there with its content."""
         return any(section.name == name and section.kind != _SECTION_NOBITS for section in self.sections)
 
     def symbol_at(self, address: int) -> Symbol | None:
-        """Returns the function that contains a file address, from the full symbol table if there is one."""
+        """Return the function that contains a file address, from the full symbol table if there is one."""
         for table in self._symbol_tables:
             index = int(np.searchsorted(table.addresses, np.uint64(address), side="right")) - 1
             if index < 0:
@@ -207,6 +207,6 @@ class AddressRanges:
     owners: list[int]
 
     def owner_of(self, address: int) -> int | None:
-        """Returns the owner of the range that contains an address."""
+        """Return the owner of the range that contains an address."""
         index = bisect_right(self.starts, address) - 1
         return self.owners[index] if index >= 0 and address < self.ends[index] else None

@@ -49,7 +49,7 @@ class ArchivedRecords(Protocol):
     """Records that do not lie in a segment."""
 
     def records(self, rows: int) -> Iterator[Records]:
-        """Yields them, in our byte order and as the newest version has them; at most so many at once."""
+        """Yield them, in our byte order and as the newest version has them; at most so many at once."""
 
 
 RecordSource: TypeAlias = "SegmentFile | ArchivedRecords"
@@ -191,14 +191,14 @@ class _Cursor:
         self.last = 0
 
     def refill(self) -> bool:
-        """Loads the next block. Returns False at the end of the segment."""
+        """Load the next block. Return False at the end of the segment."""
         for block in self._blocks:
             self._hold(block)
             return True
         return False
 
     def take(self, limit: int) -> Records:
-        """Hands out the pending records up to and including sequence number `limit`."""
+        """Hand out the pending records up to and including sequence number `limit`."""
         if self.last <= limit:
             taken, self.pending = self.pending, self.pending[:0]
             return taken
@@ -228,7 +228,7 @@ def joined(parts: Sequence[Records]) -> Records:
 
 
 def _in_order(parts: list[Records]) -> Records:
-    """Joins records of several segments; a repeated one is left out."""
+    """Join records of several segments; a repeated one is left out."""
     if len(parts) == 1:
         return parts[0]
     records = joined(parts)
@@ -267,7 +267,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
 
 
 def sound_records(records: Records) -> Records:
-    """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
+    """Return the records that a process can have recorded: what reads them may reckon with 63 bits."""
     is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
     # As numbers without a sign, negative sizes are the largest ones.
     odd = np.flatnonzero(records["size"].view(np.uint64) > MOST_BYTES)
@@ -279,7 +279,7 @@ def sound_records(records: Records) -> Records:
 
 
 def _committed_records(source: RecordSource, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the committed records of a segment, block by block; no block is empty."""
+    """Yield the committed records of a segment, block by block; no block is empty."""
     for block in _slots(source, rows, check) if isinstance(source, SegmentFile) else source.records(rows):
         committed = block["sequence"] != 0
         found = block if committed.all() else block.compress(committed)
@@ -288,7 +288,7 @@ def _committed_records(source: RecordSource, rows: int, check: _Check | None) ->
 
 
 def _slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the slots of a segment, block by block."""
+    """Yield the slots of a segment, block by block."""
     if file.is_packed:
         yield from _unpacked_slots(file, rows, check)
         return
@@ -303,7 +303,7 @@ def _slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Recor
 
 
 def _unpacked_slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the records of blocks and the slots of the tail, as `_slots`."""
+    """Yield the records of blocks and the slots of the tail, as `_slots`."""
     for extent in file.extents:
         position = extent.start
         while position < extent.end:
@@ -351,7 +351,7 @@ def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
 
 
 def decoded_records(content: bytes, file: SegmentFile) -> Records:
-    """Returns the slots of a part of a segment, committed or not, in our byte order and as the newest version has them."""
+    """Return the slots of a part of a segment, committed or not, in our byte order and as the newest version has them."""
     dtype = in_byte_order(RECORD, big_endian=file.big_endian)
     block: Records = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
     if file.big_endian:
@@ -370,7 +370,7 @@ def _with_kinds(records: Records) -> Records:
 
 
 def _sorted_whole(segment: EventSegment, check: _Check | None) -> Iterator[Records]:
-    """Yields all records of a segment at once, in order and each once."""
+    """Yield all records of a segment at once, in order and each once."""
     blocks = list(_blocks(segment, _LARGEST_BLOCK_ROWS, check))
     if blocks:
         records = joined(blocks)

@@ -39,13 +39,13 @@ class EventsInMemory:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all events."""
+        """Forget all events."""
         self._parts: list[pl.DataFrame] = []
         self._count = 0
         self._is_wanted = _mask(self._kinds.always | self._kinds.if_few)
 
     def add(self, records: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Takes in the next events.
+        """Take in the next events.
 
         Args:
             records: Of `layout.RECORD`, in sequence order.
@@ -68,7 +68,7 @@ class EventsInMemory:
         return bool(self._is_wanted[list(kinds)].all())
 
     def batches(self, kinds: Collection[int]) -> Iterator[pl.DataFrame]:
-        """Yields the events of some kinds, tables of EVENT_SCHEMA in sequence order; none is empty."""
+        """Yield the events of some kinds, tables of EVENT_SCHEMA in sequence order; none is empty."""
         others = set(np.flatnonzero(self._is_wanted).tolist()) - set(kinds)
         for part in self._parts:
             batch = part.filter(_is_one_of(kinds)) if others else part

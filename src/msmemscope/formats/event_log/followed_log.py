@@ -242,7 +242,7 @@ class _DefinitionPlace:
 
 
 def _merged(parts: list[tuple[int, Records]]) -> tuple[Records, Segments]:
-    """Joins records of several segments, each in order; of repeated numbers the first stays."""
+    """Join records of several segments, each in order; of repeated numbers the first stays."""
     taken = [(number, records) for number, records in parts if len(records)]
     if not taken:
         return np.empty(0, dtype=RECORD), np.empty(0, dtype=np.uint32)

@@ -123,7 +123,7 @@ class FollowedSegment(ABC):
         """Return the next records, at most a block of them; None if there are none."""
 
     def _rising(self, records: Records) -> Records:
-        """Returns the records that a process can have written: sound ones, whose numbers rise."""
+        """Return the records that a process can have written: sound ones, whose numbers rise."""
         sound = sound_records(records)
         sequences = sound["sequence"]
         latest = np.maximum.accumulate(np.concatenate([[np.uint64(self._newest)], sequences]))
@@ -203,14 +203,14 @@ class PackedFollowedSegment(FollowedSegment):
             return self._rising(slots) if len(slots) else None
 
     def _beyond_taken(self, records: Records, records_before: int) -> Records:
-        """Returns the records of a block that were not read while it was the tail."""
+        """Return the records of a block that were not read while it was the tail."""
         read = self._records_before + self._taken
         self.missed += max(records_before - read, 0)
         self._records_before, self._taken = records_before + len(records), 0
         return records[max(read - records_before, 0) :]
 
     def _leave_for(self, position: int) -> None:
-        """Goes on behind what cannot be read any more; how many records that were, the next block says."""
+        """Go on behind what cannot be read any more; how many records that were, the next block says."""
         self._position = position
         self._records_before, self._taken = self._records_before + self._taken, 0
 
@@ -264,7 +264,7 @@ class PlainFollowedSegment(FollowedSegment):
         return self._rising(self._settled(descriptor, slots[: committed[-1] + 1], end))
 
     def _committed_block(self, descriptor: int, start: int) -> tuple[int, Records] | None:
-        """Returns the first block from a position on that has a record, and where it begins; None if there is none."""
+        """Return the first block from a position on that has a record, and where it begins; None if there is none."""
         while True:
             content = read_from(descriptor, start, _BLOCK_BYTES)
             slots = decoded_records(content, self._file)

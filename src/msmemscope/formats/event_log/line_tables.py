@@ -108,7 +108,7 @@ def _entries_of_location_table(table: bytes, first_line: int) -> Iterator[tuple[
 
 
 def _signed_varint(table: bytes, position: int) -> int:
-    """Reads six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
+    """Read six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
     value = 0
     for shift in range(0, _MOST_VARINT_BITS, 6):
         if position == len(table):

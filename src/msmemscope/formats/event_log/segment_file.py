@@ -102,7 +102,7 @@ class ForeignSegmentError(EventLogError):
 
 
 def open_segment(path: Path, *magics: int) -> SegmentFile | None:
-    """Reads the header of a segment and finds its data.
+    """Read the header of a segment and find its data.
 
     Args:
         path: The file.
@@ -166,7 +166,7 @@ def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
 
 
 def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
-    """Returns how many slots of a tail were sealed and do not check; those behind them came later.
+    """Return how many slots of a tail were sealed and do not check; those behind them came later.
 
     Checksums are over bytes of memory: of the other byte order they mean nothing here.
     """
@@ -184,7 +184,7 @@ def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
 
 
 def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> BlockHeader | None:
-    """Returns what is said of the block at a position; None if there is no committed one."""
+    """Return what is said of the block at a position; None if there is no committed one."""
     content = read_from(descriptor, position, PACKED_BLOCK_HEADER.itemsize)
     if len(content) < PACKED_BLOCK_HEADER.itemsize:
         return None
@@ -228,12 +228,12 @@ def lost_records(file: SegmentFile) -> int:
 
 
 def aligned_to_blocks(position: int) -> int:
-    """Returns the first place at a position or behind it where a block can begin."""
+    """Return the first place at a position or behind it where a block can begin."""
     return -(-position // PACKED_BLOCK_ALIGNMENT) * PACKED_BLOCK_ALIGNMENT
 
 
 def _said_of_tail(descriptor: int, *, big_endian: bool) -> tuple[int, int]:
-    """Returns where the tail will stand as a block, and how many bytes it has at most."""
+    """Return where the tail will stand as a block, and how many bytes it has at most."""
     content = read_from(descriptor, 0, SEGMENT_HEADER.itemsize)
     if len(content) < SEGMENT_HEADER.itemsize:
         return PACKED_BLOCKS_OFFSET, 0  # cut short meanwhile
@@ -247,13 +247,13 @@ def _said_of_tail(descriptor: int, *, big_endian: bool) -> tuple[int, int]:
 
 
 def read_bytes(segment: SegmentFile, start: int, size: int) -> bytes:
-    """Returns up to `size` bytes of a segment from byte `start` of its file."""
+    """Return up to `size` bytes of a segment from byte `start` of its file."""
     with opened_for_reading(segment.path) as descriptor:
         return read_from(descriptor, start, size)
 
 
 def read_from(descriptor: int, start: int, size: int) -> bytes:
-    """Returns up to `size` bytes of an opened file from byte `start`."""
+    """Return up to `size` bytes of an opened file from byte `start`."""
     parts = []
     while size > 0:
         # One call reads at most 2 GiB on Linux.
@@ -267,7 +267,7 @@ def read_from(descriptor: int, start: int, size: int) -> bytes:
 
 
 def file_bytes(file: Path | int) -> int:
-    """Returns the size of a file, given by its path or by its descriptor.
+    """Return the size of a file, given by its path or by its descriptor.
 
     Raises:
         EventLogError: there is none at the path any more.
@@ -280,7 +280,7 @@ def file_bytes(file: Path | int) -> int:
 
 
 def next_data(descriptor: int, position: int) -> int:
-    """Returns where the first page with data begins at a position or behind it; the end of the file if none does.
+    """Return where the first page with data begins at a position or behind it; the end of the file if none does.
 
     Args:
         descriptor: Of a segment.
@@ -293,7 +293,7 @@ def next_data(descriptor: int, position: int) -> int:
 
 @contextmanager
 def opened_for_reading(path: Path) -> Iterator[int]:
-    """Opens a regular file for reading, and not through a symbolic link, a pipe or a device.
+    """Open a regular file for reading, and not through a symbolic link, a pipe or a device.
 
     Yields:
         Its descriptor.
@@ -342,7 +342,7 @@ def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
 
 
 def _data(descriptor: int, size: int, position: int) -> Iterator[Extent]:
-    """Yields what the file system calls data, from a position on and in whole pages."""
+    """Yield what the file system calls data, from a position on and in whole pages."""
     while position < size:
         try:
             start = os.lseek(descriptor, position, os.SEEK_DATA)

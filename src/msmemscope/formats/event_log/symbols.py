@@ -55,7 +55,7 @@ class Symbolizer:
         """As `text`, for the number of a span of events instead of an event."""
 
     def text(self, address: int, sequence: int = LATEST) -> str:
-        """Returns `module(symbol+0xoff) [0xaddr] file.c:123`, or as much of it as is known.
+        """Return `module(symbol+0xoff) [0xaddr] file.c:123`, or as much of it as is known.
 
         Args:
             address: A return address.
@@ -64,7 +64,7 @@ class Symbolizer:
         return self.text_in_epoch(address, self.epoch(sequence))
 
     def epoch(self, sequence: int) -> int:
-        """Numbers the spans of events in which each address means one module."""
+        """Number the spans of events in which each address means one module."""
         return sum(change <= sequence for change in self.changes)
 
     def _render(self, address: int, epoch: int) -> str:

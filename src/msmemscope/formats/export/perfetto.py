@@ -143,7 +143,7 @@ def _described(descriptor: bytes) -> bytes:
 
 
 def _interned(names: pl.Series) -> bytes:
-    """Returns the packet that numbers names, from 1 on, for all packets behind it."""
+    """Return the packet that numbers names, from 1 on, for all packets behind it."""
     entries = (number_field(1, number) + text_field(2, name) for number, name in enumerate(names, 1))
     data = b"".join(bytes_field(2, entry) for entry in entries)
     content = (

@@ -138,7 +138,7 @@ def _reference(place: int) -> bytes:
 
 
 def _body(content: Any) -> bytes:
-    """Returns the opcodes of plain data alone, without begin, end and memo."""
+    """Return the opcodes of plain data alone, without begin, end and memo."""
     written = io.BytesIO()
     pickler = pickle.Pickler(written, _PROTOCOL)
     pickler.fast = True  # no memo: its places are ours

@@ -249,30 +249,30 @@ class RedactedEvents:
         return self._redaction.facts(self._events.facts)
 
     def restricted_to(self, kinds: Collection[int]) -> RedactedEvents:
-        """Returns the same with the events of some kinds alone."""
+        """Return the same with the events of some kinds alone."""
         return RedactedEvents(self._events.restricted_to(kinds), self._redaction)
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of string ids."""
+        """Return the texts of string ids."""
         frame = self._events.string_frame(ids)
         return frame.with_columns(mapped(frame["text"], self._redaction.name).alias("text"))
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids."""
+        """Return the attributes of some ids."""
         return self._redaction.attributes(self._events.attribute_frame(ids))
 
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the same as pairs."""
+        """Return the same as pairs."""
         return self._redaction.pairs(self._events.attribute_pairs(ids))
 
     def python_stack_text(self, stack_id: int) -> str:
-        """Returns the text of a Python stack."""
+        """Return the text of a Python stack."""
         return self._redaction.python_stack(self._events.python_stack_text(stack_id))
 
     def native_stack_text(self, stack_id: int, sequence: int = 0) -> str:
-        """Returns the text of a native stack, as an event of that sequence number has it."""
+        """Return the text of a native stack, as an event of that sequence number has it."""
         return self._redaction.native_stack(self._events.native_stack_text(stack_id, sequence))
 
     def function_text(self, code_id: int) -> str:
-        """Returns what stands for a traced function."""
+        """Return what stands for a traced function."""
         return self._redaction.token("function", self._events.function_text(code_id))

@@ -224,7 +224,7 @@ class SnapshotEntries:
         return pl.concat(parts)
 
     def _part(self, rows: pl.DataFrame, order: int, sequence: str, stack: list[str]) -> pl.DataFrame:
-        """Returns the entries of one kind: `sequence`, `order`, and _TRACE_KEYS without the time."""
+        """Return the entries of one kind: `sequence`, `order`, and _TRACE_KEYS without the time."""
         words = self._words
         if order in _ACTIONS:
             action = pl.lit(words[_ACTIONS[order]], dtype=pl.UInt32)
@@ -247,7 +247,7 @@ class SnapshotEntries:
         return self._with_frames(entries).drop(_STACK)
 
     def _failures(self, device: int) -> pl.DataFrame:
-        """Returns the allocations that failed on a device, as `_part` does; `addr` is what was free, 0 if not known."""
+        """Return the allocations that failed on a device, as `_part` does; `addr` is what was free, 0 if not known."""
         recording = self._recording
         of_device = recording.events.filter(pl.col("device") == device)
         name_ids = recording.strings.filter(pl.col("text") == OOM_SNAPSHOT_NAME)["id"]

@@ -106,7 +106,7 @@ def is_mapped(recording: Recording, driver: pl.DataFrame) -> pl.Series:
 
 
 def _merged(driver: pl.DataFrame) -> pl.DataFrame:
-    """Returns segments: pieces of those that grow are one where they touch each other.
+    """Return segments: pieces of those that grow are one where they touch each other.
 
     Args:
         driver: Blocks of the driver that are there at the end, with `is_mapped`.
@@ -125,7 +125,7 @@ def _end() -> pl.Expr:
 
 
 def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns for each block the row of the driver's block that it lay in when it was allocated, or NOWHERE."""
+    """Return for each block the row of the driver's block that it lay in when it was allocated, or NOWHERE."""
     found = np.full(len(blocks), NOWHERE, np.int64)
     if driver.is_empty():
         return found
@@ -164,7 +164,7 @@ def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.d
 
 
 def _holder(starts: list[int], rows: dict[int, int], sizes: list[int], address: int, end: int) -> int:
-    """Returns the row of the piece that a block begins in, NOWHERE if it does not lie in it and those that touch it."""
+    """Return the row of the piece that a block begins in, NOWHERE if it does not lie in it and those that touch it."""
     place = bisect.bisect_right(starts, address) - 1
     if place < 0:
         return NOWHERE
@@ -179,7 +179,7 @@ def _holder(starts: list[int], rows: dict[int, int], sizes: list[int], address: 
 def _inside(
     starts: list[int], rows: dict[int, int], sizes: list[int], addresses: Addresses, ends: Addresses
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns the same as `_holder`, of many blocks."""
+    """Return the same as `_holder`, of many blocks."""
     alive = np.array(starts, np.uint64)
     holders = np.array([rows[start] for start in starts], np.int64)
     limits = alive + np.array([sizes[row] for row in holders], np.uint64)
@@ -193,7 +193,7 @@ def _inside(
 
 
 def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
+    """Return the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
     ordered = blocks.select("address", end=_end()).sort("address")
     reached = pl.col("end").cum_max().shift(1)
     is_first = (pl.col("address") > reached + _GAP_BYTES).fill_null(value=True)
@@ -206,7 +206,7 @@ def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Puts blocks into segments, with the gaps between them.
+    """Put blocks into segments, with the gaps between them.
 
     Args:
         segments: `address`, `size`, `malloc_sequence`, by address.

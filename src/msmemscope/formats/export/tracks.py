@@ -262,7 +262,7 @@ def in_lanes(slices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _instants(recording: Recording) -> pl.DataFrame:
-    """Returns marks and failed allocations: `thread_id`, `sequence`, `name`."""
+    """Return marks and failed allocations: `thread_id`, `sequence`, `name`."""
     kinds = [int(EventKind.MARK), int(EventKind.OOM)]
     names = recording.strings.select(name_id="id", name="text")
     found = recording.events.filter(pl.col("kind").is_in(kinds)).join(

@@ -109,7 +109,7 @@ def _is_of_process(path: Path, capture: Capture) -> bool:
 
 @contextlib.contextmanager
 def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
-    """Yields what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
+    """Yield what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
     path = place.path
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])
@@ -132,7 +132,7 @@ def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _new_folder(place: Place) -> Iterator[Path]:
-    """Yields an empty folder, likewise."""
+    """Yield an empty folder, likewise."""
     path = place.path
     unfinished: Path | None = None
     try:

@@ -150,7 +150,7 @@ class DeviceHistory:
         return (row, row, True, kind, Pool.NONE, 0, size, requested, 0, None)
 
     def _take(self, row: int, action: str, address: int, size: int) -> None:
-        """Takes the next entry of the history in."""
+        """Take the next entry of the history in."""
         if action in _OTHERS:
             self._others.append((row, _OTHERS[action], size))
         elif action in SEGMENT_BEGINS:
@@ -184,7 +184,7 @@ class DeviceHistory:
         return block
 
     def _take_present(self, present: pl.DataFrame, *, has_block_sizes: bool) -> list[tuple[int, int]]:
-        """Takes in what is alive at the end.
+        """Take in what is alive at the end.
 
         Returns:
             The requested size and the size of the block, where both are known.
@@ -213,7 +213,7 @@ class DeviceHistory:
         return known
 
     def _ordered(self) -> list[_Change]:
-        """Returns what happened to memory: before the history segments begin first, within it what ends comes first."""
+        """Return what happened to memory: before the history segments begin first, within it what ends comes first."""
         found = []
         for block in (*self._segments.all, *self._blocks):
             found.append(_Change(block.begin, 1 if block.pool == Pool.HAL else 2, EventKind.MALLOC, block))
@@ -225,7 +225,7 @@ class DeviceHistory:
         return found
 
     def _find_sizes(self, padding: int, *, is_split: bool) -> tuple[int, int]:
-        """Gives each block its size.
+        """Give each block its size.
 
         Returns:
             How many were worked out, and how many known ones differ from that.
@@ -303,7 +303,7 @@ class _Segments:
         self._alive[piece.address] = piece
 
     def _cut_out(self, address: int, end: int) -> list[_Block]:
-        """Takes what lies between two addresses out of what is alive; pieces that reach further are cut in two."""
+        """Take what lies between two addresses out of what is alive; pieces that reach further are cut in two."""
         first = bisect.bisect_right(self._begins, address) - 1
         if first < 0 or self._end_of(first) <= address:
             first += 1
@@ -320,7 +320,7 @@ class _Segments:
         return piece.address + piece.size
 
     def _trim(self, piece: _Block, address: int, end: int) -> None:
-        """Leaves of a piece what lies between two addresses; what is cut off stays alive."""
+        """Leave of a piece what lies between two addresses; what is cut off stays alive."""
         if piece.address < address:
             self._add(replace(piece, size=address - piece.address))
             piece.size -= address - piece.address
@@ -331,7 +331,7 @@ class _Segments:
 
 
 def _uncovered(begin: int, end: int, pieces: list[_Block]) -> list[tuple[int, int]]:
-    """Returns what lies between two addresses and in none of some pieces, which are in order."""
+    """Return what lies between two addresses and in none of some pieces, which are in order."""
     found = []
     for piece in pieces:
         if begin < piece.address:

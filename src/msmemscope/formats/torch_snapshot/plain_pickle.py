@@ -69,7 +69,7 @@ def begins_like_pickle(start: bytes) -> bool:
 
 
 def read_plain_pickle(path: Path) -> PlainData:
-    """Returns the data of a pickle, which may be packed by gzip or lie in a ZIP archive (as torch.save makes them).
+    """Return the data of a pickle, which may be packed by gzip or lie in a ZIP archive (as torch.save makes them).
 
     Args:
         path: The file.
@@ -142,7 +142,7 @@ def _limited(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
 
 
 def _check_memory(needed_bytes: int) -> None:
-    """Refuses what does not fit into memory any more.
+    """Refuse what does not fit into memory any more.
 
     Raises:
         OSError: so much is not available.
@@ -156,7 +156,7 @@ def _check_memory(needed_bytes: int) -> None:
 
 
 def _check(content: bytes, path: Path) -> None:
-    """Looks at the whole pickle.
+    """Look at the whole pickle.
 
     Raises:
         InputError: it makes something else than plain data, is damaged, or needs more memory than there is.

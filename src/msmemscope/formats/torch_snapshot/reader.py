@@ -40,7 +40,7 @@ _LONGEST_WORD: Final = 4096
 
 
 def recording_of_snapshot(path: Path) -> Recording:
-    """Returns what a memory snapshot tells: blocks of the caching allocator, and its segments as memory of the driver.
+    """Return what a memory snapshot tells: blocks of the caching allocator, and its segments as memory of the driver.
 
     Args:
         path: The pickle; nothing of it is run.
@@ -217,7 +217,7 @@ def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, h
 
 
 def _attributes(events: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """Returns the `attribute_id` of events, and the attributes as ATTRIBUTE_SCHEMA.
+    """Return the `attribute_id` of events, and the attributes as ATTRIBUTE_SCHEMA.
 
     Args:
         events: `kind`, `pool`, `action` and the columns of attributes.

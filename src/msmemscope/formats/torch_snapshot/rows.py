@@ -79,7 +79,7 @@ _MOST_NUMBER: Final = (1 << 63) - 1
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
-    """Returns a text of an entry. Other objects are refused: even to format one can take forever."""
+    """Return a text of an entry. Other objects are refused: even to format one can take forever."""
     value = entry[key]
     if not isinstance(value, str):
         message = f"{key} is no text but {type(value).__name__}"
@@ -88,7 +88,7 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
-    """Returns a number of an entry.
+    """Return a number of an entry.
 
     Args:
         entry: Where it stands.
@@ -103,7 +103,7 @@ def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
 
 
 def _stream(entry: dict[str, Any]) -> int | None:
-    """Returns the stream of an entry; older versions do not have it."""
+    """Return the stream of an entry; older versions do not have it."""
     if entry.get("stream") is None:
         return None
     stream = _number(entry, "stream")
@@ -114,7 +114,7 @@ def _stream(entry: dict[str, Any]) -> int | None:
 
 
 def _pool_id(entry: dict[str, Any], key: str) -> str | None:
-    """Returns the two numbers of a pool as a text; older versions do not have them."""
+    """Return the two numbers of a pool as a text; older versions do not have them."""
     numbers = entry.get(key)
     if numbers is None:
         return None
@@ -129,7 +129,7 @@ def _pool_id(entry: dict[str, Any], key: str) -> str | None:
 
 
 def _entries(value: Any, what: str) -> list[dict[str, Any]]:
-    """Returns a list of dictionaries, which it must be."""
+    """Return a list of dictionaries, which it must be."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(entry, dict) for entry in value):
         message = f"{what} is no list of dictionaries"
         raise TypeError(message)
@@ -171,20 +171,20 @@ class SnapshotRows:
         self._unknown: dict[str, int] = {}
 
     def take(self) -> pl.DataFrame:
-        """Returns the rows so far, and forgets them; stacks stay."""
+        """Return the rows so far, and forget them; stacks stay."""
         rows = pl.concat(self._parts)
         self._parts = [ROW_SCHEMA.to_frame()]
         return rows
 
     def problems(self) -> list[str]:
-        """Returns what was left out."""
+        """Return what was left out."""
         unknown = self._unknown.items()
         return Problems(
             *(f"events of unknown kind left out: {count} of {excerpt(action)}" for action, count in unknown)
         ).lines()
 
     def add_history(self, trace: list[dict[str, Any]], device: int) -> None:
-        """Adds the history of a device."""
+        """Add the history of a device."""
         actions = [_text(entry, "action") for entry in _entries(trace, "device_traces")]
         known = [entry for entry, action in zip(trace, actions, strict=True) if action in ACTIONS]
         if len(known) < len(trace):
@@ -210,7 +210,7 @@ class SnapshotRows:
         )
 
     def add_segment(self, segment: dict[str, Any]) -> None:
-        """Adds a segment and the blocks that are alive in it, or were freed and wait for other streams."""
+        """Add a segment and the blocks that are alive in it, or were freed and wait for other streams."""
         device = device_number(self._kind, _number(segment, "device", 0))
         address = _number(segment, "address", 0)
         size = _number(segment, "total_size")

@@ -41,7 +41,7 @@ class ByteTableError(Exception):
 
 
 def write_table(columns: Mapping[str, Bytes]) -> bytes:
-    """Returns columns, all of the same length and none longer than MOST_ROWS, as an Arrow stream.
+    """Return columns, all of the same length and none longer than MOST_ROWS, as an Arrow stream.
 
     Raises:
         ByteTableError: Polars made another one of it, which could not be read again.
@@ -55,7 +55,7 @@ def write_table(columns: Mapping[str, Bytes]) -> bytes:
 
 
 def read_table(content: bytes, names: Sequence[str], rows: int) -> dict[str, Bytes]:
-    """Returns the columns of an Arrow stream.
+    """Return the columns of an Arrow stream.
 
     Args:
         content: The stream.
@@ -79,7 +79,7 @@ def read_table(content: bytes, names: Sequence[str], rows: int) -> dict[str, Byt
 
 @functools.lru_cache(maxsize=8)
 def _schema_message(names: tuple[str, ...]) -> bytes:
-    """Returns the begin of every stream with these columns."""
+    """Return the begin of every stream with these columns."""
     content = write_table({name: np.zeros(1, np.uint8) for name in names})
     return content[: _message(content, 0).body_start]
 
@@ -105,7 +105,7 @@ def _message(content: bytes, position: int) -> _Message:
 
 
 def _checked_batch(content: bytes, columns: int, rows: int) -> bytes:
-    """Returns the message of the one record batch in a stream, which claims no more than that.
+    """Return the message of the one record batch in a stream, which claims no more than that.
 
     Raises:
         ByteTableError: It is another one.
@@ -163,21 +163,21 @@ class _FlatTable:
 
     @classmethod
     def root(cls, content: bytes) -> _FlatTable:
-        """Returns the table that a buffer is about."""
+        """Return the table that a buffer is about."""
         (position,) = struct.unpack_from("<I", content)
         return cls(content, position)
 
     def number(self, field: int, code: str) -> int:
-        """Returns a number, which is 0 where it is left out; `code` is that of `struct`."""
+        """Return a number, which is 0 where it is left out; `code` is that of `struct`."""
         place = self._place(field)
         return 0 if place is None else self._read(code, place)
 
     def table(self, field: int) -> _FlatTable:
-        """Returns a table within this one."""
+        """Return a table within this one."""
         return _FlatTable(self._content, self._target(field))
 
     def structs(self, field: int, codes: str) -> list[tuple[int, ...]]:
-        """Returns a list of structs; `codes` are those of `struct`."""
+        """Return a list of structs; `codes` are those of `struct`."""
         start = self._target(field)
         count = self._read("I", start)
         entry = struct.Struct(f"<{codes}")

@@ -80,13 +80,13 @@ def is_archive(path: Path) -> bool:
 
 
 def folder_name(name: str) -> str:
-    """Returns a name as the folder of a capture can have it everywhere: letters that cannot be shown are `_`."""
+    """Return a name as the folder of a capture can have it everywhere: letters that cannot be shown are `_`."""
     shown = "".join(letter if letter.isprintable() and letter != "/" else "_" for letter in name)[:_MOST_NAME]
     return _UNNAMED if shown in _NO_NAMES else shown
 
 
 def piece_name(content: str, number: int) -> str:
-    """Returns the name of a piece of some content, counted from 0."""
+    """Return the name of a piece of some content, counted from 0."""
     return f"{content}/{number:06}.arrow"
 
 
@@ -110,16 +110,16 @@ class Description:
     """The parts of the event log that had to be left out."""
 
     def to_json(self) -> bytes:
-        """Returns its text."""
+        """Return its text."""
         return json.dumps({_VERSION: ARCHIVE_VERSION, **dataclasses.asdict(self)}, indent=1).encode()
 
     def definitions(self, *, big_endian: bool) -> int:
-        """Returns the bytes of the definitions in one order."""
+        """Return the bytes of the definitions in one order."""
         return self.definitions_big if big_endian else self.definitions_little
 
 
 def read_description(content: bytes, file_bytes: int) -> Description:
-    """Reads the description of an archive.
+    """Read the description of an archive.
 
     Args:
         content: The member.

@@ -44,7 +44,7 @@ _NAMES_BLOCK[
 
 
 def columns_of(records: Records) -> dict[str, Bytes]:
-    """Returns records (`layout.RECORD`, at least one) as columns of bytes, by the names of COLUMNS."""
+    """Return records (`layout.RECORD`, at least one) as columns of bytes, by the names of COLUMNS."""
     columns: dict[str, Bytes] = {}
     for name, dtype in _FIELDS.items():
         values = np.ascontiguousarray(_packed(name, records), dtype=dtype)
@@ -55,7 +55,7 @@ def columns_of(records: Records) -> dict[str, Bytes]:
 
 
 def records_of(columns: Mapping[str, Bytes]) -> Records:
-    """Returns the records that `columns_of` was given."""
+    """Return the records that `columns_of` was given."""
     rows = len(columns[COLUMNS[0]])
     records = np.zeros(rows, RECORD)
     packed_extra = np.zeros(rows, np.uint64)
@@ -102,7 +102,7 @@ def _packed_extra(records: Records) -> Numbers:
 
 
 def _extra(records: Records, packed: Numbers) -> Numbers:
-    """Undoes `_packed_extra`, given records that lack `extra` alone."""
+    """Undo `_packed_extra`, given records that lack `extra` alone."""
     extra: Numbers = packed.copy()
     for chosen, base in _bases(records):
         distance = _unfolded(packed[chosen])
@@ -112,7 +112,7 @@ def _extra(records: Records, packed: Numbers) -> Numbers:
 
 
 def _bases(records: Records) -> tuple[tuple[Records, Numbers], tuple[Records, Numbers]]:
-    """Returns which records have an `extra` near another number of theirs, and those numbers."""
+    """Return which records have an `extra` near another number of theirs, and those numbers."""
     blocks = np.flatnonzero(_NAMES_BLOCK[records["kind"]])
     calls = np.flatnonzero(records["kind"] == EventKind.FUNCTION_CALL)
     return (blocks, _numbers(records["sequence"][blocks])), (calls, _numbers(records["timestamp_ns"][calls]))
