@@ -176,7 +176,7 @@ def put_in_place(unfinished: Path, path: Path, *, replaces: bool) -> None:
         replaces: Whether something has that name, which goes.
 
     Raises:
-        OSError: It cannot be; what was there is there again.
+        OSError: It cannot get its name; the earlier content is there again.
     """
     if not replaces:
         unfinished.rename(path)

@@ -1,11 +1,11 @@
 """The Attr column of dumps, by name and never by position.
 
 Two forms: `{allocation_id:4,addr:0x…,size:64}` of CSV files, which knows no escaping, and
-`{"allocation_id":"4","addr":"0x…","size":"64"}` of DB files. Older tools break the second where a value holds a colon:
-then what is left without its quotes is the first form again.
+`{"allocation_id":"4","addr":"0x…","size":"64"}` of DB files. Older tools break the second where a value holds a colon.
+Without its quotes, the text is the first form again.
 
-Almost every row begins with the same three attributes, and what follows repeats except for running totals. So the begin
-and the totals are taken apart as whole columns, and the rest once per different text.
+Almost every row begins with the same three attributes, and the rest repeats except for running totals. So the begin and
+the totals are taken apart as whole columns. The rest is taken apart once per different text.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def parse_rest(text: str) -> Rest:
-    """Return what the rest of an Attr says, once per different text.
+    """Return the attributes in the rest of an Attr, once per different text.
 
     Args:
         text: Of `AttributeColumns.rest`: `key:value,...`, or a JSON object.

@@ -77,15 +77,15 @@ class LastValues:
         self._process_used = _LastOfEachPlace()
 
     def at_each(self, batch: pl.DataFrame) -> list[pl.Series]:
-        """Return what was known at each event, and carry it on.
+        """Return the values that were known at each event, and carry them on.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
 
         Returns:
             Three columns of bytes: `reserved_bytes` that the event's pool held on its device, `process_used_bytes` and
-            `device_used_bytes` of its device. Null where nothing is known, for events that are not about memory, and for
-            blocks that were freed while nothing was collected, these figures neither.
+            `device_used_bytes` of its device. They are null where nothing is known, for events that are not about
+            memory, and for blocks that were freed while nothing was collected.
         """
         kinds = batch["kind"].to_numpy()
         devices = batch["device"].to_numpy().astype(np.int64)

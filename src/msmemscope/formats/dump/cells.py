@@ -89,7 +89,7 @@ class TextsByKey:
         return found
 
     def part(self, keys: Numbers, look_up: Callable[[list[int]], Iterable[tuple[int, str]]] | None = None) -> Part:
-        """Return a part that shows the texts of numbers, and is left out where there is none.
+        """Return a part that shows the texts of numbers. It is left out where there is no number.
 
         Args:
             keys: One per row.
@@ -129,5 +129,5 @@ class TableRows:
         return dataclasses.replace(self, chosen=np.flatnonzero(where).astype(np.uint32))
 
     def described(self) -> tuple[list[Numbers | TextCells], int, np.ndarray[Any, np.dtype[np.uint32]] | None]:
-        """Return what the native code takes."""
+        """Return the arguments of the native code."""
         return list(self.columns), self.count, self.chosen

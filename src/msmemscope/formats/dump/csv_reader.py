@@ -180,7 +180,7 @@ class _PieceReader:
 
 
 def _with_texts_of_cells(piece: DumpPiece) -> DumpPiece:
-    """Take away what was put in front of texts for spreadsheets (see `cell_texts`)."""
+    """Take away the mark that was put in front of texts for spreadsheets (see `cell_texts`)."""
     texts = {name: list(map(text_of_cell, cells)) if name in _CELLS else cells for name, cells in piece.texts.items()}
     return replace(piece, texts=texts)
 

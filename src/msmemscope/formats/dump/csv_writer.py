@@ -59,7 +59,7 @@ class CsvTable:
         return self._file.finish()
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the file that was written."""
         self._file.discard()
 
     def suspend(self) -> None:

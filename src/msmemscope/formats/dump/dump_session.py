@@ -185,7 +185,7 @@ class _DumpSession:
         return DumpFiles(csv_files, db_files, trace_files, self._write_config(), self._rows_written)
 
     def discard(self) -> None:
-        """Remove what is not finished."""
+        """Remove the unfinished files."""
         for dump in self._dumps.values():
             dump.discard()
         self._trace.discard()
@@ -228,7 +228,7 @@ class _DumpSession:
             yield _Content(None, None, len(batch))
 
     def _note_home_rows(self, rendered: RenderedRows) -> None:
-        """Note what the file that the trace lies in has, for `_bound_trace`."""
+        """Note the rows of the file that the trace lies in, for `_bound_trace`."""
         ids, devices = rendered.ids, rendered.devices
         if len(self._dump_devices) > 1:
             is_here = _rows_of_device(self._home, rendered)

@@ -43,7 +43,7 @@ class OutputFolder:
     """
 
     def __init__(self, base: Path, *parts: str) -> None:
-        """Open the folder, creating what is missing below the base."""
+        """Open the folder, and create missing parts of it below the base."""
         self.path = base
         self._descriptor = self._opened(str(base), None)
         for part in parts:
@@ -179,7 +179,7 @@ class OutputFile:
         """Give the file its name.
 
         Args:
-            replaces: Whether it takes the place of what has the name already: the name, never what a link leads to.
+            replaces: Whether it replaces a file that has the name already. A link is replaced itself, never its target.
 
         Returns:
             The finished file.

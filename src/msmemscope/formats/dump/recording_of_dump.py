@@ -97,7 +97,7 @@ class DumpRowsOfProcesses:
         )
 
     def _parsed_from(self, text: str) -> _Parsed:
-        """Return what the rest of an Attr says; pieces repeat the texts of each other."""
+        """Return the attributes in the rest of an Attr; pieces repeat the texts of each other."""
         known = self._parsed.get(text)
         if known is None:
             rest = parse_rest(text)
@@ -118,7 +118,7 @@ class DumpRowsOfProcesses:
         self._problems.append(line)
 
     def recordings(self, source: Path) -> tuple[Recording, ...]:
-        """Return what was read, by process.
+        """Return the rows that were read, by process.
 
         Args:
             source: The path that was given.

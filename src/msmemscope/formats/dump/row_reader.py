@@ -47,7 +47,7 @@ class DumpPiece:
 
 
 def text_columns(fields: Iterable[str]) -> list[str | None]:
-    """Return what the columns of a file are called in COLUMNS; None for a column of no dump.
+    """Return the names in COLUMNS of a file's columns; None for a column of no dump.
 
     Args:
         fields: Names of columns in any case, with blanks around them.

@@ -44,7 +44,7 @@ class SqliteFile:
         return self._file.finish()
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the file that was written."""
         self._file.discard()
 
 

@@ -50,7 +50,7 @@ DERIVED: Final = RowKind(255, 0, pinned=False)
 
 
 def kind_of(words: str) -> RowKind:
-    """Return what a row is.
+    """Return the kind of a row.
 
     Args:
         words: `Event`, a slash and `Event Type`, in any case; older tools have blanks where newer ones have underscores.

@@ -78,7 +78,7 @@ class DebugLines:
 
 
 def debug_file_of(file: ElfFile) -> Path | None:
-    """Find the file with the line information of another: itself, or what the distribution split off."""
+    """Find the file with the line information of another: itself, or the file that the distribution split off."""
     if file.has_section(".debug_line"):
         return file.path
     identity = file.build_id.hex()

@@ -141,7 +141,7 @@ class DefinitionTable:
 
     @property
     def first_sequence(self) -> int:
-        """The smallest number of an event that counts: what was recorded before can turn out unasked for."""
+        """The smallest number of an event that counts. Nobody may have asked for events that were recorded before."""
         values = self.facts.get("events.from", ())
         return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
@@ -282,7 +282,7 @@ class Payload(NamedTuple):
         return self.content[self.start : self.start + self.size]
 
     def text(self) -> str:
-        """Return it as UTF-8; what is none is replaced."""
+        """Return it as UTF-8; bytes that are none are replaced."""
         return self.raw().decode(errors="replace")
 
     def integers(self, code: str, count: int) -> tuple[int, ...]:

@@ -158,7 +158,7 @@ class FollowedLog:
         return NewRecords(*_merged(parts), has_more=bool(open_ended))
 
     def read_definitions(self) -> None:
-        """Take in what was defined since the last time. Definitions of an event are written before it.
+        """Take in the definitions that are new since the last time. Definitions of an event are written before it.
 
         Raises:
             EventLogError: A file cannot be read.

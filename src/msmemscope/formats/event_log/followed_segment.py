@@ -229,7 +229,7 @@ class PlainFollowedSegment(FollowedSegment):
         self._is_behind_writer = False
 
     def unread_events(self) -> int:
-        """Return how many slots lie behind what was read."""
+        """Return how many slots lie behind the ones that were read."""
         unread = max(file_bytes(self._file.path) - self._position, 0) // RECORD.itemsize
         return unread + len(self.pending)
 

@@ -65,7 +65,7 @@ def _native_stacks(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coverage(capture: Capture) -> Iterator[str]:
-    """Yield what was lost of the recording."""
+    """Yield the losses of the recording."""
     header = capture.header
     if header.dropped_recycled:
         yield f"{header.dropped_recycled} events were recycled to keep the log small; blocks still alive were kept"

@@ -184,7 +184,7 @@ def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
 
 
 def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> BlockHeader | None:
-    """Return what is said of the block at a position; None if there is no committed one."""
+    """Return the header of the block at a position; None if there is no committed one."""
     content = read_from(descriptor, position, PACKED_BLOCK_HEADER.itemsize)
     if len(content) < PACKED_BLOCK_HEADER.itemsize:
         return None
@@ -342,7 +342,7 @@ def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
 
 
 def _data(descriptor: int, size: int, position: int) -> Iterator[Extent]:
-    """Yield what the file system calls data, from a position on and in whole pages."""
+    """Yield the parts that the file system calls data, from a position on and in whole pages."""
     while position < size:
         try:
             start = os.lseek(descriptor, position, os.SEEK_DATA)

@@ -77,7 +77,7 @@ class PickleStream:
         self._write(_SET_ITEM)
 
     def append(self) -> None:
-        """Put what was written last into the list before it."""
+        """Put the item that was written last into the list before it."""
         self._write(_APPEND)
 
     def remember(self, content: Any) -> int:
@@ -90,12 +90,12 @@ class PickleStream:
         return self._remember_last()
 
     def remember_list(self, places: Iterable[int]) -> int:
-        """Write a list of what is remembered, as the next item of a list, and remember it."""
+        """Write a list of remembered objects, as the next item of a list, and remember it."""
         self._write(_EMPTY_LIST + _MARK + b"".join(map(_reference, places)) + _APPENDS)
         return self._remember_last()
 
     def reference(self, place: int) -> None:
-        """Write what is remembered at a place."""
+        """Write the object that is remembered at a place."""
         self._write(_reference(place))
 
     def _remember_last(self) -> int:
@@ -108,7 +108,7 @@ class PickleStream:
         """Append a dictionary for each row to the list that was written last.
 
         Args:
-            records: A column per key: numbers (i64), or the places of what is remembered (u32).
+            records: A column per key: numbers (i64), or the places of remembered objects (u32).
             keys: Where the name of each column is remembered.
         """
         template = bytearray(_EMPTY_DICT + _MARK)

@@ -163,7 +163,7 @@ class Redaction:
         return f"at::{self.token('library', f'{module}({symbol}')}{offset}"
 
     def facts(self, facts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """Keep of what a recording notes about itself what are settings and numbers."""
+        """Keep the facts of a recording about itself that are settings and numbers."""
         kept = {key: values for key, values in facts.items() if _KEPT_FACTS.fullmatch(key)}
         for setting in NAMING_SETTINGS:
             kept.pop(f"setting.{setting}", None)

@@ -247,7 +247,7 @@ class SnapshotEntries:
         return self._with_frames(entries).drop(_STACK)
 
     def _failures(self, device: int) -> pl.DataFrame:
-        """Return the allocations that failed on a device, as `_part` does; `addr` is what was free, 0 if not known."""
+        """Return the failed allocations of a device, as `_part` does; `addr` is the free memory, 0 if not known."""
         recording = self._recording
         of_device = recording.events.filter(pl.col("device") == device)
         name_ids = recording.strings.filter(pl.col("text") == OOM_SNAPSHOT_NAME)["id"]

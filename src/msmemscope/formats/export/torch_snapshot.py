@@ -115,7 +115,7 @@ def _device_pools(recording: Recording) -> tuple[list[DevicePool], tuple[str, ..
 
 
 def _settings(recording: Recording, pools: Iterable[DevicePool]) -> dict[str, Any]:
-    """Return what is known of the allocator: its environment variable, by which readers know the kind of devices."""
+    """Return the known facts of the allocator: its environment variable, which tells readers the kind of devices."""
     grows = any(is_mapped(recording, pool.segments.of_driver).any() for pool in pools)
     kinds = {kind for pool in pools if (kind := kind_of(pool.device)) is not None}
     variables = {KIND_NAMES[kind].allocator_variable: "" for kind in sorted(kinds)}

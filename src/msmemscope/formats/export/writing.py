@@ -109,7 +109,10 @@ def _is_of_process(path: Path, capture: Capture) -> bool:
 
 @contextlib.contextmanager
 def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
-    """Yield what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
+    """Yield the writer of a file, which takes it piece by piece.
+
+    The file gets its name once all of it was taken, and is gone if something fails.
+    """
     path = place.path
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])

@@ -184,7 +184,7 @@ class DeviceHistory:
         return block
 
     def _take_present(self, present: pl.DataFrame, *, has_block_sizes: bool) -> list[tuple[int, int]]:
-        """Take in what is alive at the end.
+        """Take in the memory that is alive at the end.
 
         Returns:
             The requested size and the size of the block, where both are known.
@@ -279,7 +279,7 @@ class _Segments:
             self._add(_Block(row, Pool.HAL, address, size, row))
 
     def end(self, row: int, address: int, size: int) -> None:
-        """End what lies between two addresses; what was not known is older."""
+        """End the memory between two addresses. Memory that was not known is older."""
         pieces = self._cut_out(address, address + size)
         for begin, end in _uncovered(address, address + size, pieces):
             self.all.append(_Block(row, Pool.HAL, begin, end - begin, BEFORE, free=row))
@@ -287,7 +287,7 @@ class _Segments:
             piece.free = row
 
     def present(self, row: int, address: int, size: int) -> None:
-        """Take in a segment that is there at the end; what of it is not known is older."""
+        """Take in a segment that is there at the end. The parts of it that are not known are older."""
         pieces = self._cut_out(address, address + size)
         for piece in pieces:
             self._keep(piece)
@@ -303,7 +303,7 @@ class _Segments:
         self._alive[piece.address] = piece
 
     def _cut_out(self, address: int, end: int) -> list[_Block]:
-        """Take what lies between two addresses out of what is alive; pieces that reach further are cut in two."""
+        """Take the memory between two addresses out of the live pieces. Pieces that reach further are cut in two."""
         first = bisect.bisect_right(self._begins, address) - 1
         if first < 0 or self._end_of(first) <= address:
             first += 1
@@ -320,7 +320,7 @@ class _Segments:
         return piece.address + piece.size
 
     def _trim(self, piece: _Block, address: int, end: int) -> None:
-        """Leave of a piece what lies between two addresses; what is cut off stays alive."""
+        """Cut a piece to the part between two addresses. The parts that are cut off stay alive."""
         if piece.address < address:
             self._add(replace(piece, size=address - piece.address))
             piece.size -= address - piece.address

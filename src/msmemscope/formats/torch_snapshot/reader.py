@@ -40,7 +40,7 @@ _LONGEST_WORD: Final = 4096
 
 
 def recording_of_snapshot(path: Path) -> Recording:
-    """Return what a memory snapshot tells: blocks of the caching allocator, and its segments as memory of the driver.
+    """Return the tables of a memory snapshot: blocks of the caching allocator, and segments as memory of the driver.
 
     Args:
         path: The pickle; nothing of it is run.

@@ -177,7 +177,7 @@ class SnapshotRows:
         return rows
 
     def problems(self) -> list[str]:
-        """Return what was left out."""
+        """Return the parts that were left out."""
         unknown = self._unknown.items()
         return Problems(
             *(f"events of unknown kind left out: {count} of {excerpt(action)}" for action, count in unknown)

@@ -137,7 +137,7 @@ class ArchivedLog:
             return b""  # what is read next says what is damaged
 
     def is_running(self) -> bool:
-        """No: it is a copy of what was recorded until then."""
+        """No: it is a copy of the events that were recorded until then."""
         return False
 
     def records(self, rows: int) -> Iterator[np.ndarray[Any, np.dtype[Any]]]:
