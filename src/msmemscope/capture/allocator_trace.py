@@ -86,7 +86,7 @@ def _prepare() -> None:
 
 
 def _note_unobserved(why: str) -> None:
-    """Nobody asked for what is missing otherwise."""
+    """Note why the allocator is not observed, if its entries were asked for."""
     if _wants_entries:
         _native.note_fact("unobserved.allocator", why)
 

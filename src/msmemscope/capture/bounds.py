@@ -64,7 +64,10 @@ def is_cache_of_function(value: Any) -> bool:
 
 
 def bound_of_cache(cache: Any) -> tuple[int, int] | None:
-    """Return how many results a function remembers, and the most it will; None of what is no such function, or has no bound."""
+    """Return how many results a function remembers, and the most that it will.
+
+    None if it is no such function, or has no bound.
+    """
     if not is_cache_of_function(cache):
         return None
     found = _CACHE_OF_FUNCTION.cache_info(cache)

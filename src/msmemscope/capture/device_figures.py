@@ -129,7 +129,7 @@ def accelerators_of_process() -> Accelerators | None:
 
 
 def host_figures(*, with_tensors: bool) -> Figures:
-    """The figures of the host: the process is what holds memory, and the machine what has it.
+    """Return the figures of the host: the process holds memory, and the machine has it.
 
     Args:
         with_tensors: Whether CPU tensors are followed, so that their bytes are known.

@@ -28,7 +28,7 @@ _MOST_OPEN = 64
 
 
 class Leader:
-    """Of several that take turns, the one whose turns are counted."""
+    """The optimizer or module whose turns are counted, among several that take turns."""
 
     def __init__(self) -> None:
         self._leader: tuple[int, Callable[[], Any]] | None = None
@@ -40,7 +40,7 @@ class Leader:
 
         Args:
             one: Who has run. When it is gone, its turn passes to the next.
-            key: By what it is known, and lives as long. It gets no weak reference: torch swaps no tensor that has one.
+            key: Its identity, which lives as long. It gets no weak reference: torch swaps no tensor that has one.
         """
         if self._leader is None or self._leader[0] == id(key) or self._leader[1]() is None:
             self._lead(one, key)

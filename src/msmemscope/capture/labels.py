@@ -38,7 +38,7 @@ _follows_tasks = False
 
 
 def push_labels(labels: Sequence[Label]) -> None:
-    """Put labels in force for what the calling thread or task allocates, until `pop_labels` takes them back.
+    """Put labels in force for all that the calling thread or task allocates, until `pop_labels` takes them back.
 
     Args:
         labels: Each with its level. Of two on one level the later one counts. All levels of the user are one: up to
@@ -93,7 +93,7 @@ def label_address(address: int, labels: Sequence[Label]) -> bool:
 
 
 def storage_addresses(tensor: Any, depth: int = 0) -> list[int]:
-    """Where the storages of a tensor begin: one, or those of the tensors that it wraps; none for what has no memory."""
+    """Return where a tensor's storages begin: its own, or those of the tensors that it wraps; none without memory."""
     inner = getattr(type(tensor), "__tensor_flatten__", None)
     if inner is None or depth >= _DEEPEST_WRAPPER:
         address = _storage_address(getattr(tensor, "_local_tensor", tensor))

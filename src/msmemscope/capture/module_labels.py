@@ -120,7 +120,7 @@ class ModuleLabels:
         self._setstate = module_class.__setstate__ = __setstate__
 
     def _registered(self, module: Any, _name: str, _value: Any) -> None:
-        """Called by torch; what it returns would take the place of what is registered."""
+        """Follow a module when torch registers something in it. Returns nothing: torch would register that instead."""
         if id(module) not in self._modules:
             self._add(module)
 

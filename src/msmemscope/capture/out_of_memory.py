@@ -70,8 +70,8 @@ def _attach(accelerators: Accelerators) -> None:
 def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> None:
     """Torch calls this with the GIL and without its allocator's lock, before it raises.
 
-    An exception of ours would be raised in the place of torch's. Garbage is not collected meanwhile: what waits for the
-    collector is a part of what is in use, and its holders are looked for last.
+    An exception of ours would be raised in the place of torch's. Garbage is not collected meanwhile. Memory that waits
+    for the collector is a part of the memory in use. Its holders are looked for last.
     """
     was_enabled = gc.isenabled()
     gc.disable()

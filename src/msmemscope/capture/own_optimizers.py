@@ -149,7 +149,7 @@ def label_attributes(optimizer: Any) -> None:
 
 
 def _held(values: list[Any]) -> Iterator[Any]:
-    """The tensors and optimizers that some objects lead to, by containers and attributes; not by what has modules."""
+    """Yield tensors and optimizers that objects lead to, by containers and attributes, not by objects with modules."""
     torch = sys.modules["torch"]
     seen: dict[int, Any] = {}
     pending = [(value, 0) for value in values]

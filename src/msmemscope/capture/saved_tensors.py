@@ -69,7 +69,7 @@ _MOST_OVERLOADS: Final = 8
 
 
 def label_saved_by(context: Any) -> None:
-    """Label what a function of autograd that was written in Python has put by for its backward pass.
+    """Label the tensors that a function of autograd, written in Python, has saved for its backward pass.
 
     Args:
         context: The `ctx` of its forward.
@@ -91,7 +91,7 @@ def label_saved_by_checkpoint(frame: Any, inputs: tuple[Any, ...]) -> None:
 
 
 def label_saved_tensor(tensor: Any) -> None:
-    """Label a tensor that was saved; a parameter stays what it is, without a word in the log in each step."""
+    """Label a tensor that was saved. A parameter keeps its label, so that the log gets no entry in each step."""
     if not (tensor.is_leaf and (tensor.requires_grad or _is_parameter(tensor))):
         label_storages(tensor, ACTIVATION_TEXT)
 

@@ -1,7 +1,7 @@
 """The session of the Python API: `config()`, `start()`, `step()` and `stop()`.
 
-There is one session per process. Under the launcher it begins by itself (`begin_launched`), and `start()` and
-`stop()` then choose what is collected; without it, `start()` brings the default settings.
+There is one session per process. Under the launcher it begins by itself (`begin_launched`). Then `start()` and `stop()`
+choose what is collected. Without the launcher, `start()` brings the default settings.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Session:
 
     @property
     def records_marks(self) -> bool:
-        """Whether what the program marks itself is wanted: not where collection waits for `start()`, or has ended."""
+        """Whether the program's own marks are wanted: not while collection waits for `start()`, nor after its end."""
         self.begin_launched()
         return self._is_tracing or not (self._is_launched or self._was_stopped)
 

@@ -54,7 +54,7 @@ def between_steps() -> None:
 
 
 def _empty_task_queue() -> None:
-    """Wait until the queue has launched what it holds. Never raises: the program meets its errors itself."""
+    """Wait until the queue has launched all that it holds. Never raises: the program meets its errors itself."""
     npu: Any = sys.modules.get("torch_npu.npu")
     try:
         if npu is not None and npu.is_initialized():

@@ -146,7 +146,7 @@ def _storage_address(tensor: torch.Tensor) -> int:
 
 
 def _synchronize_npus() -> None:
-    """Let NPUs finish what they were given, the operators that still wait in torch_npu's own queue included."""
+    """Let NPUs finish their work, also the operators that still wait in torch_npu's own queue."""
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_initialized():
         warn_of_concurrent_launches()

@@ -128,7 +128,7 @@ def _warn_of_what_is_not_seen(name: str, device: int) -> None:
 
 
 def _finish_npu(device: int) -> None:
-    """Let an NPU finish what it was given: what it still has to write was asked for before the memory is watched."""
+    """Let an NPU finish its work: writes that are still waiting were asked for before the memory is watched."""
     npu = getattr(sys.modules.get("torch"), "npu", None)
     if npu is None or not npu.is_initialized():
         return  # its memory is used without torch

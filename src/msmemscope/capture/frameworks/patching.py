@@ -1,8 +1,8 @@
 """Putting hooks into frameworks as the program imports them, and taking them out again.
 
-Nothing is imported for it: what the program has imported is patched at once, the rest when it is imported. A function
-that another module has imported by name before (`from x import f`) is the unwrapped one there, and stays so. One that
-was imported by name afterwards is our wrapper, also when the hooks are gone; it rests then.
+Nothing is imported for it. Modules that the program has imported are patched at once, others when they are imported. If
+another module has imported a function by name before (`from x import f`), it keeps the unwrapped one. If it imports the
+function by name afterwards, it keeps our wrapper, also when the hooks are gone. The wrapper rests then.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Place:
             self._settle()
 
     def release(self, holder: str) -> bool:
-        """Drop what a holder wanted. True if the original is in its place again."""
+        """Drop the targets of a holder. True if the original is in its place again."""
         self._claims = tuple(claim for claim in self._claims if claim.holder != holder)
         self._settle()
         return not self._claims and self._take_away()
@@ -189,7 +189,7 @@ class Place:
             _native.warn(f"{what} of {owner}.{self._name} failed: {type(error).__name__}: {error}")
 
     def returned(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Do what is done with the result of a call. Never raises."""
+        """Run the callbacks on the result of a call. Never raises."""
         for callback in self.callbacks:
             self._call(callback, result, args, kwargs)
 

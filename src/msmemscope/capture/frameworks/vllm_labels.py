@@ -26,7 +26,7 @@ _DEEPEST_NESTING = 8
 def label_weights(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
     """Label the weights of a model runner: of the model, of the drafter of speculative decoding, and of LoRA.
 
-    Of a tensor that several of them share, the most particular label counts: the one that is given last.
+    If several of them share a tensor, the most particular label counts: the one that is given last.
 
     Args:
         args: The runner is the first; its `model` and `drafter.model` are modules of torch, or stand for one.
