@@ -57,7 +57,7 @@ def each_process(
         as_json: Whether it will be one JSON object instead of text.
 
     Yields:
-        Each process that it works for, with what was found, and what JSON says of it, which is empty where text was written.
+        Each process that it works for, with its findings and its JSON. The JSON is empty where text was written.
 
     Raises:
         MsmemscopeError: At the end, if it works for not a single process.

@@ -27,8 +27,8 @@ _MOST_BYTES: Final = 4 << 20
 def knowing_file(program: Sequence[str], spellings: Collection[str]) -> str:
     """Return a file of a program that has the text of an option; empty if none has.
 
-    Searched are the program, the scripts among its arguments, the package behind `-m`, and the Python files beside these.
-    Lines that name msmemscope are passed over: they show how it is called.
+    The search covers the program, the scripts among its arguments, the package behind `-m`, and the Python files beside
+    these. Lines that name msmemscope are passed over: they show how it is called.
 
     Args:
         program: The program and its arguments.
