@@ -4,8 +4,8 @@ A search runs at the end of step 4, then of a step twice as far, and so on. It a
 the process. It only runs if more blocks have outlived the step after their own than at the time before. A program
 without steps is searched at its end only, and only if blocks are left that its second half allocated.
 
-Each search has a limit of time, and takes as long as a collection of garbage. A program may have short steps, or stop
-collection again and again. It spends a small part of its time on searches then. A search keeps nothing alive and
+Each search has a limit of time, and takes as long as a collection of garbage. A program with short steps, or one that
+stops collection again and again, spends only a small part of its time on searches. A search keeps nothing alive and
 changes nothing: blocks that are found are recorded with their chain.
 """
 

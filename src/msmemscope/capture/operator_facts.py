@@ -59,9 +59,10 @@ class OperatorFacts:
     writes_later: bool
     """Whether they are still written after it has returned: communication."""
     counts_within: bool
-    """Whether torch goes on counting writes in place within the operator too. Most operators have a kernel in front
-    that
-    counts for the operator as a whole; this is false for them."""
+    """Whether torch goes on counting writes in place within the operator too.
+
+    Most operators have a kernel in front that counts for the operator as a whole; this is false for them.
+    """
     differentiates_within: bool
     """Whether gradients go through what the operator runs: nobody has told torch of a derivative of its own."""
     casts_within: bool

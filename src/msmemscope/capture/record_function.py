@@ -41,7 +41,7 @@ class RecordFunction:
     - between `stop()` and the next `start()`;
     - in steps that `steps` leaves out.
 
-    The moment at which the code ends counts.
+    The moment at which the code ends decides.
 
     Coroutine functions and generators are recorded from their first step to their end, waiting included. A class
     cannot be decorated, its methods can. One object can be used any number of times, nested, and by several threads.

@@ -36,7 +36,7 @@ _REGISTERED = re.compile(r"[.]_(parameter|buffer)s\['\w+'\]$")
 def chain_text(path: Sequence[Any], root_names: dict[int, str], filled_places: dict[int, int]) -> str:
     """Write the chain that leads to the last object of a path.
 
-    It begins with the object nearest to the last one that has a name.
+    The text begins at the object nearest to the last one that has a name. Then it says the way to that object.
 
     Args:
         path: Objects, each referring to the next; the first is a frame, the globals of a module, or anything else.

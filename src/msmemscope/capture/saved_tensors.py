@@ -69,7 +69,7 @@ _MOST_OVERLOADS: Final = 8
 
 
 def label_saved_by(context: Any) -> None:
-    """Label the tensors that a function of autograd, written in Python, has saved for its backward pass.
+    """Label the tensors that an autograd function written in Python has saved for its backward pass.
 
     Args:
         context: The `ctx` of its forward.

@@ -374,7 +374,7 @@ class Session:
             if self._holders is not None:
                 self._holders.process_ends()
             if self._optimizer_labels is not None:
-                # The program held everything to its end that the interpreter frees from here on.
+                # From here on the interpreter frees objects that the program held to its end.
                 _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
         _native.end_host_samples()

@@ -37,7 +37,7 @@ NAMED_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "name": pl.String(), "value"
 """The same as texts have it."""
 
 DRIVER_MODULE_PATTERN: Final = rf"^(?:{'|'.join(names.runtime for names in KIND_NAMES.values())})@([^@,]+)"
-"""The begin of attributes and owners of the driver's memory; the group is the module that asked for it."""
+"""The beginning of attributes and owners of the driver's memory; the group is the module that asked for it."""
 _NAME_OF_KEY: Final = {int(attribute.key): attribute.name for attribute in ATTRIBUTES}
 _RANGES: Final = "ranges"
 """Name of what older event logs have as a text, `0-63,128-191`, with `,...` at its end where there are more."""
@@ -67,8 +67,8 @@ def pairs_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     """Take texts apart as event logs before version 6 have them.
 
     Args:
-        texts: `id` (u32) and `text`, either `CANN@RUNTIME,page_type:huge` or lines `key=value`. The owner can be
-            missing.
+        texts: `id` (u32) and `text`, either `CANN@RUNTIME,page_type:huge` or lines `key=value`. The owner
+            (`CANN@RUNTIME` here) can be missing.
 
     Returns:
         A table of PAIR_SCHEMA.

@@ -80,7 +80,7 @@ def recognise(path: Path) -> tuple[Found, ...]:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Return the captures directly below a folder: folders of processes, and archives of those whose folder is not there.
+    """Return the captures directly below a folder: folders of processes, and archives of processes without a folder.
 
     Raises:
         InputError: it cannot be read.

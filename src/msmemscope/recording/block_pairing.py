@@ -157,7 +157,7 @@ class _BlocksByBase:
         return np.searchsorted(self._sequences, moments)
 
     def last_before(self, bases: _Numbers, ranks: _Numbers) -> _Numbers:
-        """Return the place of the last block at each base that was allocated before a moment, given by its rank; -1 if none."""
+        """Return the place of the last block at each base before a moment, which is given by its rank; -1 if none."""
         places = np.searchsorted(self._keys, bases * self._width + ranks) - 1
         is_same_base = (places >= 0) & (self._bases[np.maximum(places, 0)] == bases)
         return np.where(is_same_base, places, -1)

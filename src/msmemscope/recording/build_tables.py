@@ -78,7 +78,7 @@ def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) ->
 
 
 def _with_completed_frees(events: pl.DataFrame) -> pl.DataFrame:
-    """Name the block of each FREE_COMPLETED: the one that was freed last at its address, and whose memory nobody has yet."""
+    """Name the block of each FREE_COMPLETED: the last one freed at its address whose memory nobody has yet."""
     kind = pl.col("kind")
     completed = events.filter((kind == EventKind.FREE_COMPLETED) & (pl.col("extra") == 0))
     if completed.is_empty():

@@ -142,7 +142,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
 
 
 def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Return the growing call sites without those that hold one batch at a time, in steps that work on ever larger ones.
+    """Return the growing call sites without those that hold one batch at a time, in steps with ever larger batches.
 
     Args:
         grown: GROWTH_SCHEMA.

@@ -171,7 +171,7 @@ def _free_runs(gaps: Fragmentation, own: pl.DataFrame, *, is_joined: bool) -> pl
 
 
 def _given_back(events: pl.DataFrame, device: int, sequence: int) -> tuple[pl.Series, pl.Series]:
-    """Return the bytes of the blocks that came back, and that went back to the driver, since the program's last call."""
+    """Return the bytes of blocks that came back, and that went back to the driver, since the program's last call."""
     of_driver = pl.col("pool") == Pool.HAL
     before = events.filter((pl.col("device") == device) & (pl.col("sequence") < sequence))
     is_call = pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)]) & ~of_driver

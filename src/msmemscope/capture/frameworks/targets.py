@@ -40,8 +40,10 @@ class Callback(Enum):
     SAVED_BY_COMPILED = "saved by compiled code"
     """The same with the `ctx` as second argument."""
     SAVED_BY_CHECKPOINT = "saved by checkpoints"
-    """Tensors that a checkpoint keeps to run a function again: the further arguments, and itself. Its frame comes
-    first."""
+    """Tensors that a checkpoint keeps to run a function again.
+
+    These are the further arguments, and the tensors that its frame has. The frame is the first argument.
+    """
     SHARDED_GRADIENTS = "gradients of fully_shard"
     """Gradients that the parameters of a group, the first argument, have not exchanged yet."""
     ZERO_GRADIENTS = "gradients of ZeRO"

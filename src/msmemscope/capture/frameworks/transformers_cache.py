@@ -1,7 +1,7 @@
 """Key-value caches of transformers: the tensors that a layer of a cache holds after each update get labels.
 
-In training a cache only passes on tensors that the backward pass is going to read, or the originals of copies:
-activations.
+In training a cache only passes on activations: tensors that the backward pass is going to read, or that those were
+copied from.
 
 Programs compile the method as part of a whole graph. So the tracer of `torch.compile` must be able to follow our
 function like the program's own. Where it compiles, our part is left out, and no graph breaks.

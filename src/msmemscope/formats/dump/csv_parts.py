@@ -121,7 +121,7 @@ def _last_row_end(content: bytearray, start: RowsStart) -> int:
 
 
 def small_parts(content: bytes) -> Iterator[bytes]:
-    """Yield whole lines, and as far as quotes tell whole rows: each line becomes an object, and there can be millions."""
+    """Yield whole lines, and as far as quotes tell whole rows. Each line becomes an object: there can be millions."""
     begin = 0
     while begin < len(content):
         end = begin + _READ_AT_ONCE_BYTES

@@ -155,8 +155,8 @@ def _no_blocks() -> pl.DataFrame:
 def _blocks_without_begin(capture: RecordedEvents) -> pl.DataFrame:
     """Return the blocks that have only a FREE, with no time and no stacks.
 
-    A flight recorder drops the MALLOC of a block that was freed. The block may have been alive at a failure before
-    that.
+    A flight recorder drops the MALLOC of a block that was freed. It may have dropped it after a failure at which the
+    block was alive.
     """
     if capture.header.dropped_recycled == 0:
         return _no_blocks()

@@ -134,7 +134,7 @@ class PythonTraceCsv:
         return [table.finish() for _, table in sorted(self._tables.items())]
 
     def discard(self) -> None:
-        """Remove the file that was written."""
+        """Remove the files that were written."""
         for table in self._tables.values():
             table.discard()
 

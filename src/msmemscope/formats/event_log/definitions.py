@@ -205,8 +205,7 @@ class DefinitionTable:
         """Walk the entries of one segment, and return where the last one ends.
 
         A process that is killed leaves entries without their commit marker. Threads share a segment, so whole entries
-        can
-        follow: go on at the next place where an entry can begin.
+        can come behind such a one: go on at the next place where an entry can begin.
         """
         header = struct.Struct(struct_format(DEFINITION_HEADER, big_endian=big_endian))
         words = np.frombuffer(content[: len(content) // 8 * 8], dtype=">u4" if big_endian else "<u4")

@@ -351,7 +351,7 @@ def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
 
 
 def decoded_records(content: bytes, file: SegmentFile) -> Records:
-    """Return the slots of a part of a segment, committed or not, in our byte order and as the newest version has them."""
+    """Return the slots of a part of a segment, committed or not, in our byte order and in the newest version."""
     dtype = in_byte_order(RECORD, big_endian=file.big_endian)
     block: Records = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
     if file.big_endian:

@@ -81,8 +81,7 @@ class FollowedLog:
         self.definitions = DefinitionTable(())
         self.header: ProcessHeader = self.read_header()
         self.problems: dict[str, None] = {}
-        """The parts of the log that had to be left out, and why; one line each, in the order in which they were
-        found."""
+        """The parts of the log that had to be left out, and why; one line each, in the order of their finding."""
         self._segments: dict[str, FollowedSegment] = {}
         self._definition_places: dict[str, _DefinitionPlace] = {}
         self._attributes = AttributeReader(self.definitions)

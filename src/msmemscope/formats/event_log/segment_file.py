@@ -145,8 +145,9 @@ def open_segment(path: Path, *magics: int) -> SegmentFile | None:
 def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
     """Return the tail of a packed segment, which may be written meanwhile.
 
-    A tail that has become a block is cleared, and then the header says so. The header is read before and after both. If
-    it says the same each time, the tail is no block yet and whole, or it is a block and does not count.
+    A tail that has become a block is cleared, and then the header says so. The header is read before and after
+    tail and block. If it says the same each time, the tail is no block yet and whole, or it is a block and does not
+    count.
     """
     dtype = in_byte_order(RECORD, big_endian=big_endian)
     while True:

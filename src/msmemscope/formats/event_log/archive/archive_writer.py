@@ -40,7 +40,7 @@ _UNIX: Final = 3
 def write_archive(
     capture: Capture, write: Callable[[bytes], object], progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Write an archive: everything that the event log holds, and names of native frames, which need files of this machine.
+    """Write an archive: the whole event log, and the names of native frames, which need files of this machine.
 
     Same log, same bytes.
 

@@ -224,7 +224,7 @@ class _Members:
 
 
 def _checked_size(file: Any) -> int:
-    """Return the size of an archive, after a look at its ends: Python reads the list of members whatever its length is."""
+    """Return the size of an archive, after a look at its ends: Python reads a list of members of any length."""
     start = file.read(256)
     size: int = file.seek(0, 2)
     if not begins_like_archive(start):
