@@ -273,7 +273,7 @@ def _handled_exceptions() -> Iterator[BaseException]:
 
 
 def _array_bases() -> list[tuple[type[Any], Any]]:
-    """Arrays of NumPy refer to what has their memory, and the garbage collector does not know them."""
+    """Return NumPy's type of arrays and its attribute `base`, which the garbage collector does not follow."""
     numpy = sys.modules.get("numpy")
     array: type[Any] | None = getattr(numpy, "ndarray", None)
     base = None if array is None else vars(array).get("base")

@@ -88,7 +88,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Answer for modules that somebody waits for only, with what the finders behind us say."""
+        """Answer only for modules that somebody waits for, with the answer of the finders behind us."""
         search = (fullname, get_ident())
         # A finder behind us may ask all finders in turn: then we are not the one to answer.
         if fullname not in self._watches or search in self._searches:

@@ -1,4 +1,4 @@
-"""Noting where this process stands in a distributed job, as far as it can be known without importing or asking anything new."""
+"""Notes on the place of this process in a distributed job. Nothing new is imported or asked for them."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ _MODULE: Final = "-m"
 _INTERPRETER: Final = re.compile(r"(?:python|pypy|ba|da|z)[\d.]*t?|(?:ba|da|z|k)?sh")
 _SCRIPTS: Final = frozenset({".py", ".sh", ".bash"})
 _BESIDE: Final = ".py"
-"""The suffix of files that take arguments apart for others. Shell scripts only print them, and contain commands of
-ours."""
+"""The suffix of files that take arguments apart for others. Shell scripts only print them, and call our command."""
 _OURS: Final = re.compile(rb"msmemscope|msleaks")
 _MOST_FILES: Final = 500
 _MOST_BYTES: Final = 4 << 20
@@ -90,7 +89,7 @@ def _executable(command: str) -> Path | None:
 
 
 def _module(name: str) -> Iterator[Path]:
-    """A module by its dotted name, without importing what it lies in."""
+    """Yield the file of a module by its dotted name, without importing its packages."""
     parts = name.split(".")
     folders = ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep), *sys.path]
     for folder in folders:

@@ -193,7 +193,7 @@ class Configuration:
         environment: Mapping[str, str],
         spell: Callable[[str], str] = str,
     ) -> Configuration:
-        """Combine what was given with the environment: what is given wins, ``None`` counts as not given.
+        """Combine the given values with the environment. Given values win; ``None`` counts as not given.
 
         Args:
             given: Values by field name.

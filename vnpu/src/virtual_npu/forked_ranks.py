@@ -1,4 +1,4 @@
-"""All ranks of a job from one process that has imported torch: what they have in common is in memory once.
+"""All ranks of a job from one process that has imported torch: their common part is in memory once.
 
 ``python -m virtual_npu.forked_ranks COUNT FILE ARGUMENTS`` imports torch, and with it torch_npu. Then it becomes one
 process per rank, and runs the file as ``python FILE`` would. Each rank has the variables that torchrun sets. Nothing of

@@ -37,7 +37,7 @@ class _AutomaticHooks:
         self._caches = CacheLabels() if hook_type is HookType.DECOMPOSE else None
 
     def enable(self) -> None:
-        """Hook what is there, and the rest when it is imported."""
+        """Hook the frameworks that are imported, and the others when they are imported."""
         if self.is_on or self.is_left_to_program:
             return
         self.is_on = True

@@ -98,7 +98,7 @@ class Patcher:
                 self.release(holder)
 
     def _patch(self, module_name: str) -> None:
-        """Patch what is claimed in a module. Never raises: it may run in the middle of the program's imports."""
+        """Patch the claimed functions of a module. Never raises: it may run in the middle of the program's imports."""
         with self._lock:
             for holder, claims in self._claims.items():
                 for (module, target), hook_set in claims.items():
