@@ -183,7 +183,7 @@ def check_inefficient(
 
 
 def _recording(given: object, *, quiet: bool) -> Recording:
-    """Reads an input that is none yet.
+    """Read an input that is none yet.
 
     Raises:
         ConfigurationError: it names nothing.

@@ -99,7 +99,7 @@ def parse_size_bytes(text: str, *, option: str) -> int:
     """Read a size such as `1048576`, `512M` or `2GiB`.
 
     Args:
-        text: What the user wrote.
+        text: The text that the user wrote.
         option: The option that it was written for, named in the error.
 
     Returns:

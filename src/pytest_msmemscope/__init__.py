@@ -9,21 +9,22 @@
     def test_cache_is_emptied(): ...
 
 `limit_device_memory(size, device=None)`
-    Fails if memory of a device is in use beyond the size at any moment of the test function; what is in use before it
-    counts. Judged is each pool that programs allocate from (tensors of PyTorch, of MindSpore, workspaces), by itself;
-    where a device has none of them, all that the driver has given out. Where a limit is exceeded, the report shows
-    which lines allocated what was in use at the peak.
+    Fails if memory of a device is in use beyond the size at any moment of the test function. Memory that is in use
+    before it counts. Each pool that programs allocate from (tensors of PyTorch, of MindSpore, workspaces) is judged by
+    itself. If a device has none of them, all memory that the driver has given out is judged. Where a limit is exceeded,
+    the report shows which lines allocated the memory in use at the peak.
 
 `no_device_leaks(device=None, ignore=())`
-    Fails, as an error of its teardown, if blocks that the test function allocated are alive after its fixtures were
-    torn down and `gc.collect()` was called. Not judged where the test itself fails, as its traceback keeps what it
-    held. `ignore`: patterns, as of `fnmatch`, of source lines `file(line): function` that may keep memory.
+    Fails if blocks that the test function allocated are still alive at the end: after its fixtures were torn down and
+    `gc.collect()` was called. The failure is an error of the test's teardown. A test that fails itself is not judged,
+    as its traceback keeps the memory that it held. `ignore`: patterns, as of `fnmatch`, of source lines `file(line):
+    function` that may keep memory.
 
-Where a test with one of the marks fails and memory had run out in it or in its fixtures, its report shows the line that
-asked, and which lines had allocated what was in use then.
+A test with one of the marks may fail after memory ran out in it or in its fixtures. Then its report shows the line that
+asked, and which lines had allocated the memory in use at that moment.
 
-`device`: `npu` for each NPU, `npu:0`, `cpu`; without it, what is observed: all NPUs where CANN is set up, else the
-cpu, and the devices that other marks name. Wrong arguments end the run before the first test.
+`device`: `npu` for each NPU, `npu:0`, `cpu`. Without it, everything observed is judged: all NPUs where CANN is set up,
+else the cpu, and the devices that other marks name. Wrong arguments end the run before the first test.
 
 Without one of the marks, msmemscope is not even imported.
 """

@@ -92,11 +92,11 @@ class _Measure:
 
 
 def bounded_answer(content: object, page: Page) -> dict[str, Any]:
-    """Turn what a tool found into an answer of at most `MOST_BYTES`.
+    """Turn the findings of a tool into an answer of at most `MOST_BYTES`.
 
     Args:
         content: A mapping or a dataclass of tables, mappings, lists, dataclasses and values.
-        page: What is asked for.
+        page: The part of the answer that is asked for.
 
     Returns:
         Its content, or `table`, `offset`, `total` and `rows` of one table. Where something was left out, also

@@ -45,7 +45,7 @@ class LoadedRecordings:
         """Return all processes at a path.
 
         Args:
-            path: What `load_all` takes; `~` is the home folder.
+            path: A path as `load_all` takes it; `~` is the home folder.
 
         Raises:
             UsageError: Nothing is named.

@@ -135,7 +135,7 @@ def option_values(question: Question[Any, Any], given: Mapping[str, Any]) -> dic
     """Return the options of a question as it takes them; nothing of them writes.
 
     Args:
-        question: What is asked.
+        question: The question that is asked.
         given: By name, checked.
 
     Raises:

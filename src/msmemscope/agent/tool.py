@@ -41,7 +41,7 @@ class Tool:
 
         Args:
             recordings: Where inputs are read and kept.
-            given: What the agent passes.
+            given: The arguments that the agent passes.
 
         Raises:
             MsmemscopeError: An argument is not accepted, or an input cannot be read.

@@ -71,7 +71,7 @@ class WholeNumber(Accepted):
 
     Args:
         least: The smallest that is accepted.
-        of: What is counted, with a space before it, for messages.
+        of: The things that are counted, with a space before it, for messages.
     """
 
     least: int = 0
@@ -134,7 +134,7 @@ class Words(Accepted):
 
     Args:
         words: All that there are.
-        what: What each of them is, for messages.
+        what: The word for each of them, for messages.
     """
 
     words: tuple[str, ...]
@@ -167,7 +167,7 @@ class Text(Accepted):
     """Any text that is not blank.
 
     Args:
-        accepted: What it should be, in words.
+        accepted: The accepted values, in words.
     """
 
     accepted: str
@@ -272,8 +272,8 @@ def option(
 
     Args:
         default: Its value where none is given. Where it is None, None is accepted.
-        accepted: What else is.
-        summary: What it does, for help texts.
+        accepted: The other accepted values.
+        summary: Its effect, for help texts.
         spelling: On the command line, if it is not the name of the field.
         needs: The field without which it means nothing.
         is_python_only: Whether the command line does not have it.

@@ -90,7 +90,7 @@ def memory_window(blocks: pl.DataFrame, first: int, last: int) -> MemoryWindow:
 
 
 def _pool(device: int, pool: int, blocks: pl.DataFrame, first: int, last: int) -> PoolWindow:
-    """Looks at the blocks of one pool."""
+    """Look at the blocks of one pool."""
     inside = blocks.filter("is_inside")
     before_bytes = int(blocks["size"].sum()) - int(inside["size"].sum())
     # Blocks from before the window count from right before it on.

@@ -1,9 +1,12 @@
-"""What torch_npu's caching allocator says of itself, and what the program tells it: settings, and to empty its cache.
+"""Facts about torch_npu's caching allocator: its own ones, and what the program asks of it.
 
-Its settings, the streams of blocks and what memory came back late are recorded whenever blocks are; each entry only where
-events of the allocator were asked for. The allocator calls the core directly (`native/sources/ascend/torch_npu/`). It is asked to when torch_npu has initialised
-itself, which is before its first allocation; a history that the program has torch record is not touched. Where collection
-begins later, or begins again, what the allocator holds then is taken from its snapshot.
+The program can give it settings, or ask it to empty its cache.
+
+Its settings, the streams of blocks and memory that came back late are recorded whenever blocks are. Each of its entries
+is recorded only if events of the allocator were asked for. The allocator calls the core directly
+(`native/sources/ascend/torch_npu/`). It is asked to do so when torch_npu has initialised itself, before its first
+allocation. If the program has torch record a history, that history is not touched. If collection begins later, or
+begins again, the memory that the allocator holds then is taken from its snapshot.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def _prepare() -> None:
     try:
         extension: Any = sys.modules["torch_npu._C"]
         npu: Any = sys.modules["torch_npu.npu"]
-        # What initialises it only now, in a forked child or by itself, is none of our business.
+        # If torch_npu is initialised only now, in a forked child or by itself, that is none of our business.
         is_initialized = bool(npu.is_initialized())
         if extension not in _attached:
             _attached.append(extension)
@@ -83,7 +86,7 @@ def _prepare() -> None:
 
 
 def _note_unobserved(why: str) -> None:
-    """Nobody asked for what is missing otherwise."""
+    """Note why the allocator is not observed, if its entries were asked for."""
     if _wants_entries:
         _native.note_fact("unobserved.allocator", why)
 
@@ -115,7 +118,7 @@ def _note_fraction(extension: Any) -> None:
 
 
 def _record_state(npu: Any) -> None:
-    """Record what the allocator holds, of the devices of which something was missed.
+    """Record the memory that the allocator holds, for devices where something was missed.
 
     Never raises: it runs in the middle of the program's calls.
     """
@@ -141,15 +144,16 @@ def _record_state(npu: Any) -> None:
 def _record_devices(segments: list[dict[str, Any]], moments: list[tuple[int, int, int]]) -> str | None:
     """Record the state of each device.
 
-    Its snapshot is taken under its lock, and the trace tracker is told so before the lock is released. So what the snapshot
-    has is what stood there right before the first event that gets the number noted then, whatever other threads do.
+    Its snapshot is taken under its lock, and the trace tracker is told so before the lock is released. The tracker
+    notes the number of the next event then. So the snapshot shows the state right before that event, whatever other
+    threads do.
 
     Args:
         segments: The snapshot of all devices.
         moments: When it was taken of each: the program's number of the device, that of events, and the active bytes.
 
     Returns:
-        Why it cannot be; None if it was.
+        The reason why it cannot be recorded; None if it was.
     """
     of_device: dict[int, list[dict[str, Any]]] = {}
     for segment in segments:
@@ -242,4 +246,4 @@ _WRAPPERS: Final[dict[str, Callable[[Callable[..., Any]], Any]]] = {
     "_npu_npuCachingAllocator_set_allocator_settings": _setting,
     "_npu_setMemoryFraction": _limiting,
 }
-"""What torch_npu's own Python code calls, by its name in `torch_npu._C`."""
+"""Functions that torch_npu's own Python code calls, by their names in `torch_npu._C`."""

@@ -1,7 +1,7 @@
-"""Lines for what the threads of torch's backward engine allocate: that which called the backward pass.
+"""Source lines for memory that the threads of torch's backward engine allocate: the line that called the backward pass.
 
-On an accelerator a backward pass runs in threads that run no Python. torch's engine is entered through one method, whose
-C function notes the stack of its caller (`native/bindings/backward_calls.h`).
+On an accelerator a backward pass runs in threads that run no Python. One method is the way into torch's engine. Its C
+function notes the stack of its caller (`native/bindings/backward_calls.h`).
 """
 
 from __future__ import annotations

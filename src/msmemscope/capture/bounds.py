@@ -1,7 +1,12 @@
-"""How many entries a container of the program will ever have, where the program says so.
+"""The most entries that a container of the program will ever have, where the program says so.
 
-It says so by a limit of the container itself, by an attribute of the object that keeps it, or by places that it made
-beforehand. As in chains of references, no code of the program runs.
+The program says so in one of three ways:
+
+- The container itself has a limit.
+- The object that keeps the container has an attribute with the limit.
+- The program made the places of the container beforehand.
+
+As in chains of references, no code of the program runs.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 _NAMES = re.compile(r"(?:max_?size|maxlen|max_(?:entries|items)|capacity|buffer_size|cache_size)$")
 """Ends of the names by which programs call such a limit. Lengths are left out: `max_length` is one of texts, as a rule."""
 _PLAIN = (dict, list, tuple, deque, types.FrameType, types.ModuleType, types.FunctionType)
-"""What has no attributes of its own that could be a limit."""
+"""Types whose objects have no attributes of their own that could be a limit."""
 _OF_MODULE = "_parameters"
 """An attribute that modules of torch have."""
 _MAXLEN = deque.__dict__["maxlen"]
@@ -33,8 +38,9 @@ def bound_of(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> 
 
     Args:
         path: Objects, each referring to the next.
-        place: Of the container in it.
-        filled_places: What is known of lists, by their ids, as long as these are alive: each is gone through once.
+        place: The place of the container in the path.
+        filled_places: Known facts about lists, by their ids, as long as these are alive. Each list is gone through
+            once.
     """
     values = path[place]
     kind = type(values)
@@ -58,7 +64,10 @@ def is_cache_of_function(value: Any) -> bool:
 
 
 def bound_of_cache(cache: Any) -> tuple[int, int] | None:
-    """Return how many results a function remembers, and the most it will; None of what is no such function, or has no bound."""
+    """Return how many results a function remembers, and the most that it will.
+
+    None if it is no such function, or has no bound.
+    """
     if not is_cache_of_function(cache):
         return None
     found = _CACHE_OF_FUNCTION.cache_info(cache)

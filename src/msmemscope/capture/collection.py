@@ -59,7 +59,7 @@ class collect:  # noqa: N801 - used like a function
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Stop what was begun; exceptions go their way."""
+        """Stop everything that was begun; exceptions go their way."""
         if self._began:
             self._began = False
             session.stop()

@@ -1,7 +1,7 @@
-"""Telling the watch of compiled graphs: their code writes tensors of the program without any operator of torch.
+"""Tells the watch of compiled graphs: their code writes tensors of the program without any operator of torch.
 
-What a graph is given it may write: parameters, buffers and inputs. Anything else that changes while it runs is a finding, as with
-an operator.
+A graph may write the tensors that it is given: parameters, buffers and inputs. Anything else that changes while it runs
+is a finding, as with an operator.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 def run_within(make_context: MakeContext, function: _Function, *, pauses: bool = False) -> _Function:
     """Wrap a function so that its body runs within a context.
 
-    Coroutine functions, generators and asynchronous generators are within it while they run, which is not when they
-    are called. What is sent or thrown into a generator reaches it.
+    Coroutine functions, generators and asynchronous generators are within it while they run, not when they are called.
+    Values and exceptions that are sent or thrown into a generator reach it.
 
     Args:
         make_context: Makes the context of one call.
         function: A function or method; anything that can be called.
-        pauses: Whether the context is left while a generator waits for its user, and entered again afterwards;
-            otherwise one context spans everything from its first item to its end.
+        pauses: Whether the context is left while a generator waits for its user, and entered again afterwards.
+            Otherwise one context spans everything from its first item to its end.
 
     Raises:
         TypeError: If it cannot be called.

@@ -27,7 +27,7 @@ _is_noted: list[bool] = []
 
 
 class LabelledCode:
-    """What `describer(owner=...)` returns: a context manager and a decorator."""
+    """The result of `describer(owner=...)`: a context manager and a decorator."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -79,8 +79,8 @@ def describer(target: Any = _NOTHING, *, owner: str) -> LabelledCode | None:
 
         describer(cache, owner="cache")    # a tensor that exists
 
-    Up to three different labels can be nested; a thread and an asyncio task have labels of their own. A label that is
-    given to memory that exists is added to those that it has, up to three.
+    Up to three different labels can be nested. A thread and an asyncio task have labels of their own. If you give a
+    label to memory that exists, it is added to the labels of that memory, up to three.
 
     Args:
         target: A tensor, an address (int), a module (its parameters and buffers), or a list, tuple or dict of those.

@@ -1,11 +1,15 @@
-"""What a process can say of memory without changing it: its accelerators and the host, each in a dict of figures.
+"""Figures of memory that a process can read without changing it: a dict for each accelerator, and one for the host.
 
-The keys are those of a snapshot, the values bytes: `reserved` and `max_reserved` that the allocator holds of the
-device, now and at most; `allocated` and `max_allocated`, the part of it that tensors use; `total` and `free` of the
-device, whoever uses it. A key is missing where nothing is known.
+The keys are those of a snapshot, and the values are bytes:
 
-Asking torch about a device that the program does not use would begin to use it, which takes memory there. So torch is
-asked only about devices that have a context, and the management interface (DCMI) about the others.
+- `reserved` and `max_reserved`: memory of the device that the allocator holds, now and at most;
+- `allocated` and `max_allocated`: the part of it that tensors use;
+- `total` and `free`: memory of the device, whoever uses it.
+
+A key is missing where nothing is known.
+
+If torch is asked about a device that the program does not use, torch begins to use it. That takes memory there. So
+torch is asked only about devices that have a context, and the management interface (DCMI) about the others.
 """
 
 from __future__ import annotations
@@ -125,7 +129,7 @@ def accelerators_of_process() -> Accelerators | None:
 
 
 def host_figures(*, with_tensors: bool) -> Figures:
-    """The figures of the host: the process is what holds memory, and the machine what has it.
+    """Return the figures of the host: the process holds memory, and the machine has it.
 
     Args:
         with_tensors: Whether CPU tensors are followed, so that their bytes are known.

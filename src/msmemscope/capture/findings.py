@@ -1,4 +1,4 @@
-"""What a check of this machine found."""
+"""The findings of a check of this machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Status(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What one check found."""
+    """The finding of one check."""
 
     status: Status
     subject: str
     detail: str
     advice: str = ""
-    """What to do about it; empty if nothing needs doing."""
+    """The remedy; empty if nothing needs doing."""
     is_fatal: bool = False
     """Whether nothing at all can be observed because of it."""

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def write_results(config: Config) -> None:
     """Write dump files and print the summary, in a process of its own, and wait for it.
 
-    In this process nothing is analysed: its memory is what is being measured, and its libraries are the program's.
-    Whatever goes wrong is one line on stderr.
+    In this process nothing is analysed: its memory is being measured, and its libraries are the program's. If something
+    goes wrong, one line on stderr says so.
     """
     environment = {name: value for name, value in os.environ.items() if name not in {SETTINGS_VARIABLE, "LD_PRELOAD"}}
     source_root = os.path.dirname(config.package)  # noqa: PTH120 - pathlib is not loaded here

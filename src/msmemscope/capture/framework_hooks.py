@@ -14,15 +14,18 @@ def init_framework_hooks(framework: str, version: str, component: str, hook_type
     """Hook the functions of a framework that mark the phases of its memory.
 
     Call it before or after the framework is imported, in each process that runs the component; it imports nothing.
-    Calling it again changes nothing, and calls for several components or types add up. With `hook_type="decompose"`
-    blocks get owners such as `vllm@profile` or `fsdp2@sharded_weight`; the automatic hooks of `analysis="decompose"` are
-    off from then on in this process. With `hook_type="snapshot"` a snapshot is taken before and after each call of the
-    functions, named `<module>@<class>@<function>@Start` and `@End`. With `hook_type="sleep"` the log has an mstx range `sleep`
-    or `wake_up` around each call that puts device memory to sleep or wakes it; those of known versions come by themselves.
+    Calling it again changes nothing. Calls for several components or types add up. The hook type decides what happens:
 
-    The functions keep their behaviour and signatures. Modules that have imported one of them by name before the call
-    (`from x import f`) keep the original; a function that is not there, or that the framework replaces later, is left
-    out.
+    - With `hook_type="decompose"` blocks get owners such as `vllm@profile` or `fsdp2@sharded_weight`. The automatic
+      hooks of `analysis="decompose"` are off from then on in this process.
+    - With `hook_type="snapshot"` a snapshot is taken before and after each call of the functions, named
+      `<module>@<class>@<function>@Start` and `@End`.
+    - With `hook_type="sleep"` the log has an mstx range around each call that puts device memory to sleep (`sleep`) or
+      wakes it (`wake_up`). For known versions you get these ranges without a call.
+
+    The functions keep their behaviour and signatures. If a module has imported one of them by name before the call
+    (`from x import f`), it keeps the original. A function that is not there, or that the framework replaces later, is
+    left out.
 
     Args:
         framework: `pytorch`, `vllm`, `vllm_ascend`, `verl` or `mindspeed_llm`.

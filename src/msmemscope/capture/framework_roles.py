@@ -1,4 +1,4 @@
-"""What this process does in a job of reinforcement learning or inference, as the frameworks that it has loaded say."""
+"""The role of this process in a job of reinforcement learning or inference, told by the frameworks that it loaded."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _untraced_codes: list[CodeType] = []
 
 
 def leave_untraced(*codes: CodeType) -> None:
-    """Functions that are not traced, nor what they call: they are at work for the tool itself."""
+    """Leave functions and their calls out of the trace: they are at work for the tool itself."""
     _untraced_codes.extend(codes)
     if _is_described:
         _describe_program()
@@ -96,7 +96,7 @@ def _device_in_use() -> str:
 
 
 def _describe_program() -> None:
-    """Tell the native side what is not the program's; again once torch is there, if it is not yet."""
+    """Tell the native side which code is not the program's. Tell it again once torch is there, if it is not yet."""
     torch_is_ready = hasattr(sys.modules.get("torch"), "__version__")
     dispatch = (_dispatch_code(),) if torch_is_ready else ()
     module_call = _module_call_code() if torch_is_ready else None
@@ -110,7 +110,7 @@ def _describe_program() -> None:
 
 
 def _dispatch_code() -> CodeType:
-    """Code of our own dispatch function: it and what it calls are not the program's."""
+    """Return the code of our own dispatch function: it and its calls are not the program's."""
     from msmemscope.capture.torch_operators import OperatorMode
 
     function: Any = OperatorMode.__torch_dispatch__

@@ -1,7 +1,15 @@
-"""One search for what holds blocks: from the variables of the program along references, graphs and gradients to tensors.
+"""One search for the holders of blocks, from variables of the program to tensors.
 
-What outlives more comes first: globals of the program, local variables of its functions from the outermost on, exceptions
-that are being handled, then functions and globals of libraries. Where two lead to a block, the first is named.
+It follows references, graphs and gradients.
+
+Holders that outlive more come first. The order is:
+
+1. globals of the program;
+2. local variables of its functions, from the outermost on;
+3. exceptions that are being handled;
+4. functions and globals of libraries.
+
+If two holders lead to a block, the first is named.
 """
 
 from __future__ import annotations
@@ -36,8 +44,9 @@ class HolderSearch:
 
     Args:
         limit_ms: Milliseconds of processor time.
-        process_ends: Whether an error that nobody caught has ended the functions whose variables the traceback keeps: they
-            are looked at as if the functions still ran. In a program that goes on, the traceback is what holds them.
+        process_ends: Whether an error that nobody caught has ended the functions whose variables the traceback keeps.
+            These variables are looked at as if the functions still ran. If the program goes on, the traceback holds
+            them.
     """
 
     def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
@@ -166,8 +175,8 @@ class HolderSearch:
         frames = sys._current_frames()  # noqa: SLF001 - the only way to see the other threads
         threads = [threading.main_thread().ident, threading.get_ident(), *frames]
         chains = [list(_frames_from(frames.get(thread or 0))) for thread in dict.fromkeys(threads)]
-        # One of them is the frame that stands here. Frames that refer to themselves would be kept until the next garbage
-        # collection, with those that they were called from, and what these held when they ended.
+        # One of the frames is that of this function. If frames refer to themselves, they stay until the next garbage
+        # collection. So do the frames that called them, and everything that these held when they ended.
         frames.clear()
         for chain in chains:
             yield from reversed(chain)
@@ -264,7 +273,7 @@ def _handled_exceptions() -> Iterator[BaseException]:
 
 
 def _array_bases() -> list[tuple[type[Any], Any]]:
-    """Arrays of NumPy refer to what has their memory, and the garbage collector does not know them."""
+    """Return NumPy's type of arrays and its attribute `base`, which the garbage collector does not follow."""
     numpy = sys.modules.get("numpy")
     array: type[Any] | None = getattr(numpy, "ndarray", None)
     base = None if array is None else vars(array).get("base")

@@ -1,10 +1,12 @@
-"""Who holds it: for blocks that outlive the step after their own, and the largest ones, the chain of references to them.
+"""The holders of memory: chains of references to blocks that outlive the step after their own, and to the largest ones.
 
-Looked for at the end of step 4, of one twice as far and so on, at `stop()` and at the end of the process, and only where more
-blocks have outlived the step after their own than at the time before; in a program without steps, at its end only, and where
-blocks are left that its second half allocated. Each search has a limit of time, and takes as long as a collection of garbage; a
-program of short steps, or one that stops collection again and again, spends a small part of its time on them. A search keeps nothing alive and changes nothing:
-blocks that are found are recorded with their chain.
+A search runs at the end of step 4, then of a step twice as far, and so on. It also runs at `stop()` and at the end of
+the process. It only runs if more blocks have outlived the step after their own than at the time before. A program
+without steps is searched at its end only, and only if blocks are left that its second half allocated.
+
+Each search has a limit of time, and takes as long as a collection of garbage. A program with short steps, or one that
+stops collection again and again, spends only a small part of its time on searches. A search keeps nothing alive and
+changes nothing: blocks that are found are recorded with their chain.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ class HolderSearches:
             outlived = [block for block in blocks if after < block[2] < before]
             size = sum(block[1] for block in outlived)
             if process_ends and self._steps:
-                # What was left before the first step has ended, and after the last: those of a phase are many.
+                # The blocks left before the first step has ended, and after the last: those of a phase are many.
                 outside = [
                     [block for block in blocks if block[2] <= after],
                     [block for block in blocks if block[2] >= before],

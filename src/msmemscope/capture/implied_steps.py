@@ -1,10 +1,12 @@
-"""Steps of a program that says nothing of them: where its optimizer steps, else where its outermost module has run.
+"""Steps of a program that marks none: they end where its optimizer steps, else where its outermost module has run.
 
-Recorded as such: what the program says itself counts instead, and the native core then wants no more of these. Which of
-several optimizers ends a step is told by the first that stepped: when it steps again, a step is over, whatever the others
-did in between. It is known by its first parameter, so that a wrapper around it, or a new one for the same model, is the same. Where
-another one steps several times and the first does not, that one takes its place. So it is with modules; those of a class of the program
-count as one.
+They are recorded as implied steps. If the program marks steps itself, its marks count instead, and the native core then
+wants no more implied ones.
+
+With several optimizers, the first that stepped ends a step: when it steps again, a step is over, whatever the others
+did in between. It is known by its first parameter. So a wrapper around it, or a new one for the same model, is the same
+optimizer. If another one steps several times and the first does not, that one takes its place. The same holds for
+modules; those of a class of the program count as one.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _MOST_OPEN = 64
 
 
 class Leader:
-    """Of several that take turns, the one whose turns are counted."""
+    """The optimizer or module whose turns are counted, among several that take turns."""
 
     def __init__(self) -> None:
         self._leader: tuple[int, Callable[[], Any]] | None = None
@@ -38,7 +40,7 @@ class Leader:
 
         Args:
             one: Who has run. When it is gone, its turn passes to the next.
-            key: By what it is known, and lives as long. It gets no weak reference: torch swaps no tensor that has one.
+            key: Its identity, which lives as long. It gets no weak reference: torch swaps no tensor that has one.
         """
         if self._leader is None or self._leader[0] == id(key) or self._leader[1]() is None:
             self._lead(one, key)
@@ -56,7 +58,7 @@ class Leader:
 
 
 class _OfThread(threading.local):
-    """What runs in this thread."""
+    """The optimizers and modules that run in this thread."""
 
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
@@ -64,11 +66,11 @@ class _OfThread(threading.local):
 
 
 class ImpliedSteps:
-    """Looks where steps end while it is on.
+    """The watch for the ends of steps, while it is on.
 
     Args:
-        device: Which device steps are events of.
-        ended: Called after each step that was recorded, and after those of an optimizer where marks say where steps end.
+        device: The device that has the events of steps.
+        ended: Called after each step that was recorded. If marks end the steps, also after those of an optimizer.
     """
 
     def __init__(self, device: Callable[[], int], ended: Callable[[], None]) -> None:
@@ -145,7 +147,7 @@ class ImpliedSteps:
             _native.note_fact("unobserved.implied_steps", f"{type(error).__name__}: {error}")
 
     def _watched_modules(self, is_compiling: Callable[[], bool]) -> tuple[Any, Any]:
-        """What runs before and after each call of a module; torch.compile takes both for nothing."""
+        """The functions that run before and after each call of a module; torch.compile takes both for nothing."""
         of_thread = self._of_thread
 
         def begins(module: Any, _inputs: Any) -> None:  # noqa: ARG001

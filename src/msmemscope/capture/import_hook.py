@@ -28,7 +28,7 @@ def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[
     A module is executed again when it is reloaded, or imported after somebody took it out of `sys.modules`.
 
     Args:
-        name: The full name of the module. If it is imported already, that does not count.
+        name: The full name of the module. An earlier import does not count.
         action: Must not raise.
         missing: Called when the program looks for the module and there is none. Must not raise.
     """
@@ -88,7 +88,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Answer for modules that somebody waits for only, with what the finders behind us say."""
+        """Answer only for modules that somebody waits for, with the answer of the finders behind us."""
         search = (fullname, get_ident())
         # A finder behind us may ask all finders in turn: then we are not the one to answer.
         if fullname not in self._watches or search in self._searches:

@@ -1,7 +1,7 @@
 """The labels in force in a thread or an asyncio task, and labels of blocks that exist already.
 
-The native core keeps the labels of each thread; here is the truth from which they follow: a context variable, so that
-tasks of asyncio, which share a thread, keep their own.
+The native core keeps the labels of each thread. They follow from a context variable that is kept here. Tasks of asyncio
+share a thread, but each has its own value of a context variable, so each keeps its own labels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _in_force: contextvars.ContextVar[tuple[Label, ...]] = contextvars.ContextVar("m
 
 
 class _OfThread(threading.local):
-    """What the native core was told for this thread."""
+    """The labels that the native core was told for this thread."""
 
     def __init__(self) -> None:
         self.labels: tuple[Label, ...] = ()
@@ -38,7 +38,7 @@ _follows_tasks = False
 
 
 def push_labels(labels: Sequence[Label]) -> None:
-    """Put labels in force for what the calling thread or task allocates, until `pop_labels` takes them back.
+    """Put labels in force for all that the calling thread or task allocates, until `pop_labels` takes them back.
 
     Args:
         labels: Each with its level. Of two on one level the later one counts. All levels of the user are one: up to
@@ -81,7 +81,7 @@ def label_tensor(tensor: Any, labels: Sequence[Label]) -> bool:
 
     Args:
         tensor: A torch tensor; of a DTensor, the local part is meant.
-        labels: Each with its level; they take the place of what the block had on these levels; those of the user are added.
+        labels: Each with its level. They replace the labels of the block on these levels. Labels of the user are added.
     """
     address = _storage_address(getattr(tensor, "_local_tensor", tensor))
     return address != 0 and label_address(address, labels)
@@ -93,7 +93,7 @@ def label_address(address: int, labels: Sequence[Label]) -> bool:
 
 
 def storage_addresses(tensor: Any, depth: int = 0) -> list[int]:
-    """Where the storages of a tensor begin: one, or those of the tensors that it wraps; none for what has no memory."""
+    """Return where a tensor's storages begin: its own, or those of the tensors that it wraps; none without memory."""
     inner = getattr(type(tensor), "__tensor_flatten__", None)
     if inner is None or depth >= _DEEPEST_WRAPPER:
         address = _storage_address(getattr(tensor, "_local_tensor", tensor))
@@ -146,8 +146,8 @@ def _with_places(labels: tuple[Label, ...]) -> Iterator[Label]:
 def _follow_tasks_of_a_running_loop() -> None:
     """Let labels change with the task, once labels are used where an event loop runs.
 
-    Every step of a task is a handle of the loop, run in the context of the task: a wrapper around it tells the native
-    core which labels are in force there, and which are when it is over.
+    Every step of a task is a handle of the loop, run in the context of the task. A wrapper around it tells the native
+    core which labels are in force there. When the step is over, it tells the core which labels are in force then.
     """
     global _follows_tasks  # noqa: PLW0603 - there is one asyncio
     events = sys.modules.get("asyncio.events")

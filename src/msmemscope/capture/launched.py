@@ -29,7 +29,8 @@ def begin(settings: Mapping[str, str]) -> None:
     from msmemscope import _native
 
     if not _native.is_main_interpreter():
-        # It cannot import torch. What it calls when it ends would end the main thread with it: the program is ending then.
+        # It cannot import torch. Functions that it calls at its end would end the main thread too: the program is
+        # ending then.
         return
     _native.note_fact("observed.python", sys.version.partition(" ")[0])
     atexit.register(_note_what_never_began)
@@ -47,7 +48,7 @@ def begin(settings: Mapping[str, str]) -> None:
 _OF_EVERY_MAIN = frozenset(
     ("__annotations__", "__builtins__", "__doc__", "__loader__", "__name__", "__package__", "__spec__", "__cached__")
 )
-"""Names of a main module of which nothing has run."""
+"""Names that a main module has before anything of it has run."""
 
 
 def _note_what_never_began() -> None:

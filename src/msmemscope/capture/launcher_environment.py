@@ -1,4 +1,4 @@
-"""What the environment of a process says of its place: the variables of torchrun, MPI, Slurm and Ray."""
+"""The place of a process, as its environment tells it: the variables of torchrun, MPI, Slurm and Ray."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RANK_VARIABLES = tuple(one.rank for one in _LAUNCHERS)
 """Variables with the rank of a process, in the order in which they are believed."""
 
 _DEFAULT_ROLE = "default"
-"""What torchrun calls the role of processes that were given none."""
+"""The name that torchrun gives to the role of processes that were given none."""
 
 
 def place_in_environment(environment: Mapping[str, str]) -> Place:

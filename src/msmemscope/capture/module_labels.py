@@ -1,9 +1,16 @@
 """Parameters and buffers of live modules, labelled as weights with the name of their module; their gradients too.
 
-Modules are known from the moment on at which something is registered in them, by weak references. They are walked through
-now and then: after some operators, at the end of steps, after an optimizer's step, where an allocation failed, and where
-collection ends. Labels that are given to a block count for its whole life, so one look at it is enough. How often is bounded
-by what it costs.
+A module is known from the moment on at which something is registered in it, by a weak reference. Modules are walked
+through now and then:
+
+- after some operators;
+- at the end of steps;
+- after an optimizer's step;
+- where an allocation failed;
+- where collection ends.
+
+Labels that are given to a block count for its whole life, so one look at it is enough. The cost of the walks bounds how
+often they happen.
 """
 
 from __future__ import annotations
@@ -113,7 +120,7 @@ class ModuleLabels:
         self._setstate = module_class.__setstate__ = __setstate__
 
     def _registered(self, module: Any, _name: str, _value: Any) -> None:
-        """Called by torch; what it returns would take the place of what is registered."""
+        """Follow a module when torch registers something in it. Returns nothing: torch would register that instead."""
         if id(module) not in self._modules:
             self._add(module)
 

@@ -10,8 +10,9 @@ from msmemscope.errors import MsmemscopeError
 def enable_npu_sanitizer() -> None:
     """Turn on torch_npu's sanitizer, which looks for streams that use memory without waiting for each other.
 
-    From then on, mstx marks of the form `sanitizer-op: name=OPERATOR;read=ALIAS:ADDRESS:SIZE,...;write=...` are operators
-    that read and write this memory: rows `OP_LAUNCH` and `ACCESS`, as far as `events` has launch and access.
+    From then on, mstx marks of the form `sanitizer-op: name=OPERATOR;read=ALIAS:ADDRESS:SIZE,...;write=...` are
+    operators that read and write this memory. They become rows `OP_LAUNCH` and `ACCESS`, if `events` has launch and
+    access.
 
     Raises:
         MsmemscopeError: If torch_npu is not installed, or has no sanitizer.

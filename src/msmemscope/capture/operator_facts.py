@@ -1,4 +1,4 @@
-"""What an operator does to its arguments, read once from its schema.
+"""The effects of an operator on its arguments, read once from its schema.
 
 The rules are those of the dump format: arguments that are written, views, and factories that only look at shape and
 dtype. An output that is fresh has been written by the operator, unless it is left uninitialised.
@@ -33,7 +33,7 @@ _COMMUNICATION_NAMESPACES = frozenset({"c10d", "_c10d_functional", "_c10d_functi
 
 
 class Use(enum.IntEnum):
-    """What happens to one argument or result; the native collector has the same numbers."""
+    """The uses of an argument or result by an operator; the native collector has the same numbers."""
 
     NONE = 0
     READ = 1
@@ -53,14 +53,16 @@ class OperatorFacts:
     outputs: tuple[Use, ...]
     """By position of the schema's returns."""
     written_positions: tuple[int, ...]
-    """Arguments that it may write, also those of which the schema does not say it."""
+    """Arguments that it may write, also those that the schema does not mark as written."""
     written_names: tuple[str, ...]
     """The same by name."""
     writes_later: bool
     """Whether they are still written after it has returned: communication."""
     counts_within: bool
-    """Whether torch goes on counting what is written in place, also within the operator: nothing that stands in front of it
-    does that for the operator as a whole, as it does for most."""
+    """Whether torch goes on counting writes in place within the operator too.
+
+    Most operators have a kernel in front that counts for the operator as a whole; this is false for them.
+    """
     differentiates_within: bool
     """Whether gradients go through what the operator runs: nobody has told torch of a derivative of its own."""
     casts_within: bool
@@ -71,7 +73,7 @@ def operator_facts(operator: Any) -> OperatorFacts:
     """Read the facts of a torch `OpOverload`.
 
     Args:
-        operator: What a dispatch mode gets as `func`; must have a schema.
+        operator: The `func` that a dispatch mode gets; must have a schema.
     """
     schema = operator._schema  # noqa: SLF001 - torch has no public name for it
     base_name = schema.name.partition("::")[2]
@@ -106,8 +108,8 @@ def operator_facts(operator: Any) -> OperatorFacts:
 def _is_guarded_less(schema: Any) -> bool:
     """Whether torch's kernel for gradients, in front of an operator, keeps gradients out of it and no more.
 
-    So it is where the operator writes in place or into tensors that it is given, and where Python has defined it; not where
-    it has results of its own and writes something else beside that.
+    That holds if Python has defined the operator. It also holds if the operator writes in place, or into tensors that
+    it is given. It does not hold if the operator has results of its own and writes something else beside that.
     """
     if schema.name in getattr(getattr(torch._library, "custom_ops", None), "OPDEFS", ()):  # noqa: SLF001 - no public name
         return True

@@ -1,10 +1,10 @@
-"""Weights, gradients and optimizer state, labelled after each step of an optimizer, and what modules hold.
+"""Labels for weights, gradients and optimizer state after each step of an optimizer, and for tensors that modules hold.
 
-An optimizer knows its parameters, their gradients, and the tensors of its state; modules know parameters that no optimizer
-has. Each block is labelled once, because the native core remembers the label.
+An optimizer knows its parameters, their gradients, and the tensors of its state; modules know parameters that no
+optimizer has. Each block is labelled once, because the native core remembers the label.
 
-Optimizers that are not torch's may keep state in attributes of their own, and take the gradients of parameters away: their
-attributes are looked through as `state` is, and gradients are labelled before a step too.
+Optimizers that are not torch's may keep state in attributes of their own. So their attributes are looked through as
+`state` is. They may also take the gradients of parameters away. So gradients are labelled before a step too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What torch knows where it gives an allocation up."""
+"""Torch's own figures at the moment when it gives up an allocation."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _current_config: list[Callable[[], Config]] = []
 def observe_out_of_memory(current_config: Callable[[], Config]) -> None:
     """Take a snapshot where torch gives an allocation up, from the moment on at which the program uses a device.
 
-    Once per process; waits for torch_npu and torch if the program does not have them yet. What is called then belongs
-    to the program's exception: it is quick, and its own failures never take the exception's place.
+    Once per process; waits for torch_npu and torch if the program does not have them yet. The function that is called
+    then runs within the program's exception. It is quick, and its own failures never take the exception's place.
 
     Args:
         current_config: Returns the settings in force.
@@ -70,8 +70,8 @@ def _attach(accelerators: Accelerators) -> None:
 def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> None:
     """Torch calls this with the GIL and without its allocator's lock, before it raises.
 
-    An exception of ours would be raised in the place of torch's. Garbage is not collected meanwhile: what waits for the
-    collector is a part of what is in use, and its holders are looked for last.
+    An exception of ours would be raised in the place of torch's. Garbage is not collected meanwhile. Memory that waits
+    for the collector is a part of the memory in use. Its holders are looked for last.
     """
     was_enabled = gc.isenabled()
     gc.disable()

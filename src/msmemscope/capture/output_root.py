@@ -1,7 +1,7 @@
 """The output root: made safely, and judged for who else could reach into it.
 
-Paths are walked component by component with open directories, so that no symbolic
-link that somebody else planted is followed, and none can be swapped in meanwhile.
+Paths are walked component by component with open directories. So no symbolic link that somebody else planted is
+followed, and none can be swapped in meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OutputRoot:
     path: str
     was_created: bool
     warnings: tuple[str, ...]
-    """What makes the path less than safe, one line each; the run goes on."""
+    """Reasons why the path is less than safe, one line each; the run goes on."""
     identity: tuple[int, int]
     """Device and inode: which directory it is, whatever its path leads to later."""
 

@@ -1,7 +1,7 @@
 """Optimizers that are not torch's: state in attributes, and classes of the program that are optimizers by what they can do.
 
-The latter have `step` and `zero_grad`. They are looked for where steps end, among the variables of the functions that run then
-and what those refer to directly, and known from then on.
+The latter have `step` and `zero_grad`. They are looked for where steps end, among the variables of the functions that
+run then. The objects that these variables refer to directly are looked at too. Optimizers that were found stay known.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def label_attributes(optimizer: Any) -> None:
         optimizer: Of torch's kind, or not.
 
     Raises:
-        Exception: What its objects make of it.
+        Exception: Any error of its objects.
     """
     torch = sys.modules["torch"]
     own = [
@@ -142,14 +142,14 @@ def label_attributes(optimizer: Any) -> None:
                     theirs.update(storage_addresses(parameter.grad))
     for tensor in found:
         if theirs.isdisjoint(storage_addresses(tensor)):
-            # What a backward pass would add to is a weight: a copy in another precision.
+            # If a backward pass would add to a tensor, it is a weight: a copy in another precision.
             label_storages(tensor, WEIGHT_TEXT if tensor.is_leaf and tensor.requires_grad else STATE_TEXT)
             if tensor.is_leaf and tensor.grad is not None:
                 label_storages(tensor.grad, GRADIENT_TEXT)
 
 
 def _held(values: list[Any]) -> Iterator[Any]:
-    """The tensors and optimizers that some objects lead to, by containers and attributes; not by what has modules."""
+    """Yield tensors and optimizers that objects lead to, by containers and attributes, not by objects with modules."""
     torch = sys.modules["torch"]
     seen: dict[int, Any] = {}
     pending = [(value, 0) for value in values]
@@ -171,7 +171,7 @@ def _held(values: list[Any]) -> Iterator[Any]:
 
 
 def _parts(value: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """What an object is made of, without a call of the program's code."""
+    """Return the parts of an object, without a call of the program's code."""
     if dict in kinds:
         return list(dict.values(value))
     for container in (list, tuple, set, deque):

@@ -30,7 +30,10 @@ _AXIS_OF_GROUP = {
     **dict.fromkeys(("cp", "context", "context_parallel", "sp", "ulysses"), "context"),
     **dict.fromkeys(("ep", "expert", "expert_parallel", "expert_model_parallel"), "expert"),
 }
-"""What dimensions of a DeviceMesh are called, and process groups of Megatron: in small letters, without `mesh_` and `_group`."""
+"""The axis of each name of a DeviceMesh's dimension or of Megatron's process groups.
+
+Names are in small letters, without `mesh_` and `_group`.
+"""
 
 _REPLICATED = ("dp_replicate", "replicate")
 _SHARDED = ("dp_shard", "shard", "dp_shard_cp")
@@ -50,7 +53,7 @@ _VLLM_GROUPS = {"data": "_DP", "tensor": "_TP", "pipeline": "_PP", "context": "_
 
 
 def coordinates_of_frameworks(on_failure: Callable[[str], None]) -> dict[str, Coordinate]:
-    """What is known now; of an axis that several know, the framework's own word holds.
+    """Return the coordinates that are known now. If several know an axis, the framework's own word holds.
 
     Args:
         on_failure: Gets what went wrong with one of the frameworks, which is then left out.

@@ -1,4 +1,4 @@
-"""Noting where this process stands in a distributed job, as far as it can be known without importing or asking anything new."""
+"""Notes on the place of this process in a distributed job. Nothing new is imported or asked for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msmemscope.model.place import Place
 
 
 class PlaceNotes:
-    """What this process has noted of its place: each fact once, and again when it changes."""
+    """The notes of this process about its place: each fact once, and again when it changes."""
 
     def __init__(self) -> None:
         self._process_id = 0
@@ -37,7 +37,7 @@ class PlaceNotes:
         """Note what has become known since the last time; never raises.
 
         Args:
-            role: What the user calls the role of the process; empty if it has no name.
+            role: The user's name for the role of the process; empty if it has none.
         """
         try:
             if self._process_id != os.getpid():
@@ -79,7 +79,7 @@ class PlaceNotes:
 
 
 def _rank_and_size_of_torch() -> tuple[int | None, int | None]:
-    """What the program gave to torch.distributed itself; None if it did not, or has left it."""
+    """Return the rank and size that the program gave to torch.distributed; None if it did not, or has left it."""
     distributed = sys.modules.get("torch.distributed")
     try:
         is_known = distributed is not None and distributed.is_available() and distributed.is_initialized()

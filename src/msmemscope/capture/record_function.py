@@ -35,15 +35,19 @@ class RecordFunction:
         def forward_pass(data):
             return model(data)
 
-    Needs neither a running tracer nor `start()`. Nothing is recorded while collection waits for `start()` under the
-    command line (`--collect-mode=deferred`), between `stop()` and the next `start()`, or in steps that `steps` leaves
-    out, unless `msmemscope.tracer` is on. What counts is the moment at which the code ends.
+    Needs neither a running tracer nor `start()`. Unless `msmemscope.tracer` is on, nothing is recorded in three cases:
+
+    - while collection waits for `start()` under the command line (`--collect-mode=deferred`);
+    - between `stop()` and the next `start()`;
+    - in steps that `steps` leaves out.
+
+    The moment at which the code ends decides.
 
     Coroutine functions and generators are recorded from their first step to their end, waiting included. A class
     cannot be decorated, its methods can. One object can be used any number of times, nested, and by several threads.
 
     Args:
-        name: What the row shows as FuncInfo: 1 to 128 bytes.
+        name: The text that the row shows as FuncInfo: 1 to 128 bytes.
 
     Raises:
         TypeError: If the name is no string.

@@ -1,7 +1,7 @@
 """Chains of references as text: `LossTrainer.history[412], from main.trainer`.
 
-No code of the program runs: objects are asked neither for their `__class__`, as isinstance() would do of objects that stand
-in for others, nor to be iterated or shown in their own way.
+No code of the program runs. Objects are not asked for their `__class__`, as isinstance() would do with objects that
+stand in for others. They are not asked to be iterated either, or to be shown in their own way.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ _REGISTERED = re.compile(r"[.]_(parameter|buffer)s\['\w+'\]$")
 
 
 def chain_text(path: Sequence[Any], root_names: dict[int, str], filled_places: dict[int, int]) -> str:
-    """Write what refers to the last object of a path: the object nearest to it that has a name, and the way to that one.
+    """Write the chain that leads to the last object of a path.
+
+    The text begins at the object nearest to the last one that has a name. Then it says the way to that object.
 
     Args:
-        path: Objects, each referring to the next; the first a frame, the globals of a module, or anything else.
+        path: Objects, each referring to the next; the first is a frame, the globals of a module, or anything else.
         root_names: Names of first objects by their id.
-        filled_places: Of `bound_of`, the same for all paths of a search.
+        filled_places: As in `bound_of`, the same for all paths of a search.
     """
     text = whole = _beginning(path[0], root_names)
     holder = ""

@@ -1,7 +1,7 @@
-"""What graphs of autograd hold, labelled as activations at one moment: where an allocation failed in a forward pass.
+"""Labels for tensors that graphs of autograd hold, as activations: only where an allocation failed in a forward pass.
 
-Elsewhere activations are known from the backward pass that reads them. Here there will be none. Nothing is unpacked, because
-the program's own hooks could run then: what a graph has saved is read as it lies there.
+Elsewhere activations are known from the backward pass that reads them. Here there will be none. Nothing is unpacked,
+because the program's own hooks could run then. The tensors that a graph has saved are read as they lie there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def label_saved_tensors() -> None:
     """Label what all graphs have saved that a tensor of Python leads to.
 
     Raises:
-        Exception: What this torch makes of it.
+        Exception: Any error of this torch.
     """
     tensor_class = sys.modules["torch"].Tensor
     read = tensor_class.grad_fn.__get__  # never the attribute of a subclass, which may be the program's code
@@ -44,7 +44,7 @@ def label_saved_tensors() -> None:
 
 
 def _inputs_saved_by_running_operators() -> Iterator[Any]:
-    """What an operator that is running has saved of its inputs: nothing in Python leads to its node yet."""
+    """Yield the inputs that a running operator has saved: nothing in Python leads to its node yet."""
     if not sys.modules["torch"].is_grad_enabled():
         return
     for operator, inputs in _native.running_operators():
@@ -69,7 +69,7 @@ _MOST_OVERLOADS: Final = 8
 
 
 def label_saved_by(context: Any) -> None:
-    """Label what a function of autograd that was written in Python has put by for its backward pass.
+    """Label the tensors that an autograd function written in Python has saved for its backward pass.
 
     Args:
         context: The `ctx` of its forward.
@@ -84,14 +84,14 @@ def label_saved_by_checkpoint(frame: Any, inputs: tuple[Any, ...]) -> None:
 
     Args:
         frame: Of the checkpoint.
-        inputs: What the frame was given to keep: the named arguments of the function, and the others.
+        inputs: The inputs that the frame was given to keep: the named arguments of the function, and the others.
     """
     for tensor in (*tensors_in(inputs), *_held_by_frame(frame)):
         label_saved_tensor(tensor)
 
 
 def label_saved_tensor(tensor: Any) -> None:
-    """Label a tensor that was saved; a parameter stays what it is, without a word in the log in each step."""
+    """Label a tensor that was saved. A parameter keeps its label, so that the log gets no entry in each step."""
     if not (tensor.is_leaf and (tensor.requires_grad or _is_parameter(tensor))):
         label_storages(tensor, ACTIVATION_TEXT)
 
@@ -144,7 +144,7 @@ def _held(saved: Any) -> Iterator[Any]:
 
 
 def _inputs_of_checkpoint(hook: Any) -> Iterator[Any]:
-    """What a checkpoint without reentrance keeps, to run its function again."""
+    """Yield the inputs that a checkpoint without reentrance keeps, to run its function again."""
     for frame in _held_by_closure(hook):
         for kept in getattr(frame, "saved_args", ()):
             yield from _held(kept)

@@ -1,7 +1,7 @@
 """The session of the Python API: `config()`, `start()`, `step()` and `stop()`.
 
-There is one session per process. Under the launcher it begins by itself (`begin_launched`), and `start()` and
-`stop()` then choose what is collected; without it, `start()` brings the default settings.
+There is one session per process. Under the launcher it begins by itself (`begin_launched`). Then `start()` and `stop()`
+choose what is collected. Without the launcher, `start()` brings the default settings.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STEP_ANALYSES = frozenset({Analysis.LEAKS, Analysis.DECOMPOSE})
 
 
 class Session:
-    """What this process collects, and whether it does so now.
+    """The collection of this process: what is collected, and whether that happens now.
 
     Its methods may be called from any thread; each waits for the one that runs.
     """
@@ -105,7 +105,7 @@ class Session:
 
     @property
     def records_marks(self) -> bool:
-        """Whether what the program marks itself is wanted: not where collection waits for `start()`, or has ended."""
+        """Whether the program's own marks are wanted: not while collection waits for `start()`, nor after its end."""
         self.begin_launched()
         return self._is_tracing or not (self._is_launched or self._was_stopped)
 
@@ -374,7 +374,7 @@ class Session:
             if self._holders is not None:
                 self._holders.process_ends()
             if self._optimizer_labels is not None:
-                # What the interpreter frees from here on, the program held to its end.
+                # From here on the interpreter frees objects that the program held to its end.
                 _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
         _native.end_host_samples()
@@ -387,7 +387,7 @@ def _use(config: Config) -> None:
 
 
 def _note_changes(before: Config, after: Config) -> None:
-    """The settings of a log are in it as facts, of which the last one holds."""
+    """Note changed settings in the log as facts. If a setting has several facts, the last one holds."""
     old = dict(line.partition("=")[::2] for line in before.to_settings_text().split("\n"))
     for line in after.to_settings_text().split("\n"):
         name, _, text = line.partition("=")
@@ -411,14 +411,14 @@ def config(**settings: Any) -> None:
 
     or values: `call_stack={"python": 5}`, `events=["alloc", "free"]`, `steps=[2, 3]`, `output=pathlib.Path("out")`.
     While collection is on, the new settings hold at once. Under the command line the settings given there are the
-    defaults; where results go, and in which format, is what is typed there, if it is.
+    defaults. If the folder or format of results was typed there, it stays.
 
     Args:
-        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `host`, `max_size`, `holder_time`, `data_format`
-            (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`, `watch_max_size`,
-            `watch_checksum`. `data_format` can be set once, `output` and `max_size` once and before anything is
-            recorded; a later call that wants it otherwise gets a line on stderr. A setting that is None counts as not
-            given.
+        **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `host`, `max_size`, `holder_time`,
+            `data_format` (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`,
+            `watch_max_size`, `watch_checksum`. `data_format` can be set once. `output` and `max_size` can be set once,
+            before anything is recorded. If a later call wants another value, a line on stderr says so. A setting that
+            is None counts as not given.
 
     Raises:
         ConfigurationError: If a setting is unknown or not accepted; nothing was changed. It is a ValueError.

@@ -32,7 +32,7 @@ class SettingsOnce:
         Args:
             before: The settings in force.
             config: The settings that the program wants.
-            keywords: What it has given, None for not given.
+            keywords: The settings that it has given, None for not given.
         """
         is_open = bool(_native.capture_directory())
         given = {_field_of(keyword): keyword for keyword, value in keywords.items() if value is not None}

@@ -25,7 +25,7 @@ def observe_sleep_modes() -> None:
 
 
 def leave_sleep_modes() -> None:
-    """Give back what was hooked, and wait no more."""
+    """Give back the hooked functions, and wait no more."""
     while _watches:
         _watches.pop()()
     frameworks = sys.modules.get("msmemscope.capture.frameworks.automatic")

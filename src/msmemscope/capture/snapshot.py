@@ -33,18 +33,22 @@ _ACCEPTED_MASK = f"None, a device number from 0 to {DEVICES_PER_KIND - 1}, or a 
 def take_snapshot(device_mask: DeviceMask | None = None, name: str = DEFAULT_NAME) -> None:
     """Write how much memory allocators and devices hold now: one row per device, Event `SNAPSHOT`.
 
-    Works with and without `start()`. A row's attributes are bytes: `reserved` and `max_reserved` of the framework's
-    allocator, `allocated` and `max_allocated` of tensors in it, `total` and `free` of the device; and percentages:
-    `device_rate` of the device that is in use by anybody, `reserved_rate` of the reserved memory that is allocated.
-    What is not known is left out. On the cpu, `reserved` is what the process has in memory, `allocated` its CPU
-    tensors, and `total` and `free` are the machine's.
+    Works with and without `start()`. Most attributes of a row are bytes:
 
-    A device that the program does not use is not touched: what is known of it comes from the management interface.
+    - `reserved` and `max_reserved` of the framework's allocator;
+    - `allocated` and `max_allocated` of tensors in it;
+    - `total` and `free` of the device.
+
+    Two are percentages. `device_rate` is the part of the device that is in use by anybody. `reserved_rate` is the part
+    of the reserved memory that is allocated. Attributes that are not known are left out. On the cpu, `reserved` is what
+    the process has in memory, `allocated` its CPU tensors, and `total` and `free` are the machine's.
+
+    A device that the program does not use is not touched. Its attributes come from the management interface.
 
     Args:
         device_mask: The devices by the program's numbers: `0`, `[0, 1]`, `(0, 1)`. None stands for all devices of
-            `--device` (`config(device=...)`); and for the cpu in a program without accelerator, or beside it if
-            `--device` names it.
+            `--device` (`config(device=...)`). In a program without accelerator it stands for the cpu. If `--device`
+            names the cpu, the cpu is there beside the other devices too.
         name: Column `Name` of the rows, at most 1024 characters. Control characters are written as escapes.
 
     Raises:

@@ -1,7 +1,7 @@
 """Kernels of chosen steps: torch_npu's task queue launches them later than the program asks for them, on its own thread.
 
-Where certain steps are wanted with their kernels, the queue is emptied before a step begins and before it ends: what the
-program asked for within a step is then launched within it. Other runs never wait for the queue.
+If certain steps are wanted with their kernels, the queue is emptied before a step begins and before it ends. So the
+kernels that the program asked for within a step are launched within it. Other runs never wait for the queue.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def between_steps() -> None:
 
 
 def _empty_task_queue() -> None:
-    """Wait until the queue has launched what it holds. Never raises: the program meets its errors itself."""
+    """Wait until the queue has launched all that it holds. Never raises: the program meets its errors itself."""
     npu: Any = sys.modules.get("torch_npu.npu")
     try:
         if npu is not None and npu.is_initialized():

@@ -1,4 +1,4 @@
-"""Where torch keeps what of a tensor: shown to the native code on tensors that are made for it.
+"""The layout of torch's tensors in memory: shown to the native code on tensors that are made for that.
 
 Importing this module needs torch to be imported already.
 """

@@ -53,7 +53,7 @@ def _wrap() -> None:
 
 
 def _is_mark(message: object, stream: object, domain: object) -> bool:
-    """Whether torch_npu would take it; what it refuses is no mark."""
+    """Whether torch_npu would take it; a message that it refuses is no mark."""
     return (
         isinstance(message, str) and message != "" and isinstance(domain, str) and (not stream or _handle(stream) != 0)
     )

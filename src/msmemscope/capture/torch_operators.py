@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from msmemscope.configuration import Config
 
 NOT_OBSERVED = -128
-"""What `describe_device` answers for devices whose tensors are not recorded; the native collector knows it."""
+"""The answer of `describe_device` for devices whose tensors are not recorded; the native collector knows it."""
 
 _LARGEST_DEVICE = 127
 
 
-# Marks a code object so that torch.compile leaves it alone. The decorator that torch would put around our dispatch
-# function otherwise does that too, but it imports all of torch._dynamo into a program that may never compile.
+# Marks a code object so that torch.compile leaves it alone. Torch would otherwise put a decorator around our dispatch
+# function that does that too. But the decorator imports all of torch._dynamo into a program that may never compile.
 def _find_skip_code() -> Callable[[CodeType], None] | None:
     evaluation = torch._C._dynamo.eval_frame  # noqa: SLF001 - no public name
     try:
@@ -62,15 +62,16 @@ _gradients_are_on = torch.is_grad_enabled
 _FORWARD, _BACKWARD, _RECOMPUTATION = 0, 1, 2
 _mode_of_key = torch._C._get_dispatch_mode  # noqa: SLF001 - no public name
 _LAZY_KEYS = tuple(name for name in ("Conjugate", "Negative", "ZeroTensor") if hasattr(torch._C.DispatchKey, name))  # noqa: SLF001 - no public name
-"""What torch makes of tensors where an operator needs it. It excludes these keys where it calls a mode; alone, operators that run
-others have them."""
+"""Keys for changes that torch makes to tensors where an operator needs it. Torch excludes these keys where it calls a
+mode. Without a mode, operators that run others have them."""
 _DIFFERENTIATING_KEYS = ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
 _KEPT_KEYS = tuple(
     name
     for name in ("ADInplaceOrView", *_DIFFERENTIATING_KEYS, *AUTOCAST_KEYS)
     if hasattr(torch._C.DispatchKey, name)  # noqa: SLF001 - no public name
 )
-"""What torch excludes there, too. Alone, operators keep what their caller has of it if nothing stands in front of them."""
+"""Keys that torch excludes there, too. Without a mode, operators keep those of their caller if nothing stands in
+front."""
 _COUNTING = 1
 _DIFFERENTIATING = sum(1 << place for place, name in enumerate(_KEPT_KEYS) if name in _DIFFERENTIATING_KEYS)
 _CASTING = sum(1 << place for place, name in enumerate(_KEPT_KEYS) if name in AUTOCAST_KEYS)
@@ -145,7 +146,7 @@ def _storage_address(tensor: torch.Tensor) -> int:
 
 
 def _synchronize_npus() -> None:
-    """Let NPUs finish what they were given, the operators that still wait in torch_npu's own queue included."""
+    """Let NPUs finish their work, also the operators that still wait in torch_npu's own queue."""
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_initialized():
         warn_of_concurrent_launches()
@@ -223,10 +224,10 @@ def _is_tracing() -> bool:
 
 
 class OperatorMode(TorchDispatchMode):
-    """Records operators of one thread. Never changes what they do.
+    """The recorder of the operators of one thread. It never changes what they do.
 
-    Where torch lets us, what it calls is a native function in the place of `__torch_dispatch__` below, which does the
-    same for usual operators and leaves the others to it.
+    Where torch lets us, it calls a native function in the place of `__torch_dispatch__` below. That function does the
+    same for usual operators, and leaves the others to `__torch_dispatch__`.
     """
 
     supports_higher_order_operators = True
@@ -294,8 +295,8 @@ class OperatorMode(TorchDispatchMode):
             # Below us, torch works out shapes or records a graph: no memory is touched. Its own modes go on from here.
             return func(*args, **kwargs) if kwargs else func(*args)
         if types and _has_own_dispatch(types):
-            # Subclasses of Tensor with a dispatch of their own (DTensor, for example) go first: the operators that they
-            # run on real tensors come here one by one.
+            # Some subclasses of Tensor have a dispatch of their own (DTensor, for example). They go first: the
+            # operators that they run on real tensors come here one by one.
             return NotImplemented
         plan = _plans.get(func)
         if plan is None:

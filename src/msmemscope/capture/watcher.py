@@ -1,7 +1,7 @@
-"""`watcher.watch` and `watcher.remove`: memory of which every change is recorded, whoever makes it.
+"""`watcher.watch` and `watcher.remove`: watched memory, where every change is recorded, whoever makes it.
 
-What happens before and after each operator is in the native core (`native/watch`); here targets are checked and turned
-into addresses. torch is never imported, only met.
+Here targets are checked and turned into addresses. The native core (`native/watch`) does the work before and after each
+operator. torch is never imported here. It is only used if the program has imported it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
         msmemscope.watcher.watch(tensor.data_ptr(), length=1000, name="weights")
 
     While collection is on, the memory is looked at before and after every operator. Its checksum at that moment goes to
-    `watch_dump/` under the output folder, or with `full-content` in `--watch` its content. What is watched at the same
-    address already is replaced. A tensor is not kept alive: when its memory is freed, watching ends and a line says so.
+    `watch_dump/` under the output folder, or with `full-content` in `--watch` its content. A watch of the same address
+    that is there already is replaced. A tensor is not kept alive: when its memory is freed, watching ends and a line
+    says so.
 
     Args:
         target: A tensor: a parameter, a view (its elements alone are watched) or a DTensor (its local part) too. Or an
-            address; that the memory behind it stays there is then up to the caller.
-        name: What it is called in files and reports: at most 64 bytes. Control characters are written as escapes.
+            address. Then you have to make sure that the memory behind it stays there.
+        name: Its name in files and reports: at most 64 bytes. Control characters are written as escapes.
         dump_nums: How many looks are written to files; None or a negative number: all of them. Changes are recorded
             beyond that.
         length: Bytes from the address on.
@@ -98,8 +99,8 @@ def remove(target: Any, *, length: int | None = None) -> None:
     """End watching a tensor, or the memory at an address. Says so on stderr if it is not watched.
 
     Args:
-        target: What was given to `watch`, or its address.
-        length: Bytes from the address on; where it is left out, whatever is watched at the address.
+        target: The target that was given to `watch`, or its address.
+        length: Bytes from the address on. If it is left out, everything that is watched at the address.
 
     Raises:
         TypeError: If the target is neither, or the length no int.
@@ -127,7 +128,7 @@ def _warn_of_what_is_not_seen(name: str, device: int) -> None:
 
 
 def _finish_npu(device: int) -> None:
-    """Let an NPU finish what it was given: what it still has to write was asked for before the memory is watched."""
+    """Let an NPU finish its work: writes that are still waiting were asked for before the memory is watched."""
     npu = getattr(sys.modules.get("torch"), "npu", None)
     if npu is None or not npu.is_initialized():
         return  # its memory is used without torch

@@ -2,18 +2,15 @@
 
 The rules, in the order in which they apply:
 
-1. A first word that is the name of a verb is that verb. `--` or a path (`./events`)
-   reaches a program of that name.
-   `run` before the options of a program changes nothing, but that a script of Python need
-   not have `python` before it; `help` is `--help`.
-2. Before the program, every argument that begins with a dash is ours, and an unknown one
-   is an error. `--` ends our options: what follows is the program, untouched. `-m MODULE`
-   is `python -m MODULE`.
-3. After the program only what the documents of the tool print there is ours, and only if the
-   value is one that we accept: `--watch=...` of operators, `--analysis=...`, and `--steps=...`
-   directly followed by `--level=kernel` (or `op`). What the program knows is the program's all
-   the same. Everything else belongs to the program. The first `--` ends this and belongs to
-   the program as well.
+1. A first word that is the name of a verb is that verb. Type `--` or a path (`./events`) for a program of that name.
+   `run` before the options of a program changes only one thing: a script of Python needs no `python` before it. `help`
+   is `--help`.
+2. Before the program, every argument that begins with a dash is ours, and an unknown one is an error. `--` ends our
+   options: the program follows, untouched. `-m MODULE` is `python -m MODULE`.
+3. After the program only the options that the documents of the tool print there are ours. They are `--watch=...` of
+   operators, `--analysis=...`, and `--steps=...` directly followed by `--level=kernel` (or `op`). They are ours only if
+   we accept their value. If the program knows such an option, it is the program's all the same. Everything else belongs
+   to the program. The first `--` ends this and belongs to the program as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the PATH of a verb stands for, and the processes that lie there."""
+"""The input of a verb: the meaning of its PATH, and the processes that lie there."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def recordings_at(paths: Sequence[Path], failures: list[MsmemscopeError]) -> Ite
     """Read the processes at some paths, one after the other, so that not all of them need fit into memory.
 
     Args:
-        paths: What was given.
+        paths: The paths that were given.
         failures: Gets the captures that cannot be read.
 
     Yields:

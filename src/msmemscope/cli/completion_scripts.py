@@ -1,7 +1,7 @@
 """Completion scripts for shells. They hold all words, so that nothing is started while somebody types.
 
-A package for this would want an argparse parser of the whole command line; ours ends where the program begins, and what
-stands there is completed as that program's own command line.
+A package for this would want an argparse parser of the whole command line. Ours ends where the program begins. The rest
+is completed as that program's own command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What verbs have in common that show something of each process at a path, one after the other."""
+"""The common part of verbs that show something of each process at a path, one after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Covered(Protocol):
 
     @property
     def coverage(self) -> Coverage:
-        """What it covers."""
+        """The coverage of the findings."""
 
 
 Found = TypeVar("Found", bound=Covered)
@@ -34,7 +34,7 @@ Found = TypeVar("Found", bound=Covered)
 
 @dataclasses.dataclass(frozen=True)
 class Shown(Generic[Found]):
-    """What is shown of a process."""
+    """The content that a verb shows of a process."""
 
     name: str
     """The verb, or the question."""
@@ -51,13 +51,13 @@ def each_process(
     """Show something of every process at a path.
 
     Args:
-        path: What was named.
+        path: The path that was named.
         folders: The captures in it, where it is a folder of several.
-        shown: What.
+        shown: The content to show.
         as_json: Whether it will be one JSON object instead of text.
 
     Yields:
-        Each process that it works for, with what was found, and what JSON says of it, which is empty where text was written.
+        Each process that it works for, with its findings and its JSON. The JSON is empty where text was written.
 
     Raises:
         MsmemscopeError: At the end, if it works for not a single process.
@@ -117,7 +117,7 @@ def show_processes(
         examine: Finds what is shown.
         render: Writes what was found to stdout.
         as_json: Whether stdout gets one JSON object instead of text.
-        following: What to type next, without `msmemscope` and PATH.
+        following: The command to type next, without `msmemscope` and PATH.
 
     Returns:
         The exit status.
@@ -171,7 +171,7 @@ def chosen_word(given: str, words: Sequence[str], option: str, *, reason: str) -
         given: As it was typed.
         words: The accepted ones.
         option: For messages.
-        reason: What is wrong with any other.
+        reason: The reason why any other is not accepted.
 
     Raises:
         UsageError: It is another one.
@@ -191,7 +191,7 @@ def chosen_number(given: str, option: str, *, least: int, most: int, of: str) ->
         option: For messages.
         least: The smallest that is accepted.
         most: The largest.
-        of: What is counted.
+        of: The things that are counted.
 
     Raises:
         UsageError: It is none, or too small or large.

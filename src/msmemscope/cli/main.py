@@ -96,7 +96,7 @@ def _fault(error: BaseException, *, send: str) -> MsmemscopeError:
 
 
 def _prepare_streams() -> None:
-    """What we cannot say must not cost the program its exit status. The program still finds its stream closed."""
+    """Keep our failed output from changing the program's exit status. The program still finds its stream closed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -21,7 +21,7 @@ def name_next_command(command: str, paths: Sequence[str | None]) -> None:
 
     Args:
         command: Without `msmemscope` and PATH: `tree --of=leaked`; empty if there is nothing to say.
-        paths: What it is about, as it was typed; nothing, or None, for the latest run.
+        paths: The paths that it is about, as they were typed; nothing, or None, for the latest run.
     """
     if command and sys.stdout.isatty() and sys.stderr.isatty():
         sys.stdout.flush()

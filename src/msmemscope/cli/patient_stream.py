@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def make_stderr_patient() -> None:
-    """Let what is written to stderr be dropped once nobody has read from it for a while.
+    """Drop output to stderr once nobody has read from it for a while.
 
     A program that ends does not wait for whoever holds the other end of its stderr, so neither do we after it has ended.
     Terminals and files stay as they are.

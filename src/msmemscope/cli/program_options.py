@@ -16,7 +16,7 @@ _MODULE: Final = "-m"
 _INTERPRETER: Final = re.compile(r"(?:python|pypy|ba|da|z)[\d.]*t?|(?:ba|da|z|k)?sh")
 _SCRIPTS: Final = frozenset({".py", ".sh", ".bash"})
 _BESIDE: Final = ".py"
-"""What takes arguments apart for others. Shell scripts only print them, and commands of ours are in them."""
+"""The suffix of files that take arguments apart for others. Shell scripts only print them, and call our command."""
 _OURS: Final = re.compile(rb"msmemscope|msleaks")
 _MOST_FILES: Final = 500
 _MOST_BYTES: Final = 4 << 20
@@ -26,8 +26,8 @@ _MOST_BYTES: Final = 4 << 20
 def knowing_file(program: Sequence[str], spellings: Collection[str]) -> str:
     """Return a file of a program that has the text of an option; empty if none has.
 
-    Searched are the program, the scripts among its arguments, the package behind `-m`, and the Python files beside these.
-    Lines that name msmemscope are passed over: they show how it is called.
+    The search covers the program, the scripts among its arguments, the package behind `-m`, and the Python files beside
+    these. Lines that name msmemscope are passed over: they show how it is called.
 
     Args:
         program: The program and its arguments.
@@ -89,7 +89,7 @@ def _executable(command: str) -> Path | None:
 
 
 def _module(name: str) -> Iterator[Path]:
-    """A module by its dotted name, without importing what it lies in."""
+    """Yield the file of a module by its dotted name, without importing its packages."""
     parts = name.split(".")
     folders = ["", *os.environ.get("PYTHONPATH", "").split(os.pathsep), *sys.path]
     for folder in folders:

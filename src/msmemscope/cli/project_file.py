@@ -40,8 +40,8 @@ class ProjectFile:
 def read_project_file(folder: Path) -> ProjectFile | None:
     """Find the file for programs that are started in a folder, and read it; None if there is none.
 
-    The nearest one holds, and only that: in the folder itself, else in its parents as far as the first with `.git`, the
-    home folder, or the root.
+    Only the nearest file holds. It is in the folder itself, else in one of its parents. The search ends at the first
+    folder with `.git`, at the home folder, or at the root.
 
     Raises:
         UsageError: The file cannot be read, has a key that is no option, or a value that is not accepted.
@@ -74,7 +74,7 @@ def _may_be_planted(path: Path) -> bool:
 
 
 def _table_of(path: Path) -> dict[str, Any] | None:
-    """Returns our keys; None if the file is not about us."""
+    """Return our keys; None if the file is not about us."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -126,7 +126,7 @@ def _given(path: Path, table: dict[str, Any]) -> Iterator[GivenOption]:
 
 
 def _text(path: Path, option: Option, spelling: str, value: object) -> str | None:
-    """Returns a value as it is typed on the command line; None for a switch that is off."""
+    """Return a value as it is typed on the command line; None for a switch that is off."""
     if not option.metavar:
         if isinstance(value, bool):
             return "" if value else None
@@ -146,4 +146,4 @@ _OPTION_OF_KEY: Final = {
     for spelling, option in OPTION_BY_SPELLING.items()
     if spelling.startswith("--") and option.group is not OptionGroup.COMPARE and option.name not in _NOT_IN_FILES
 }
-"""What a file may set: the long spellings of the launcher's options, without their dashes."""
+"""The options that a file may set: the long spellings of the launcher's options, without their dashes."""

@@ -1,4 +1,4 @@
-"""What can be typed after `msmemscope`: verbs, options and their values, for completion in shells and for the man page."""
+"""Words that can be typed after `msmemscope`: verbs, options and values, for completion in shells and the man page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TypedOption:
     spellings: tuple[str, ...]
     """With dashes; the documented one first."""
     summary: str
-    """What it is for."""
+    """The purpose, in one line."""
     metavar: str = ""
     """The name of its value; empty if it has none."""
     values: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class TypedVerb:
     """From the name of the command on, on one line."""
     options: tuple[TypedOption, ...]
     kinds: tuple[tuple[str, str], ...]
-    """Words of which one follows it, with a summary each; empty as a rule."""
+    """Words, each with a summary, if one of them follows; empty as a rule."""
 
 
 def options() -> tuple[TypedOption, ...]:

@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser_of(command: Command) -> argparse.ArgumentParser:
-    """What takes the arguments of a verb apart."""
+    """Return the parser of a verb's arguments."""
     parser = _Parser(prog=f"msmemscope {command.name}", description=type(command).__doc__, allow_abbrev=False)
     command.prepare_parser(parser)
     return parser
@@ -42,7 +42,7 @@ def run_verb(verb: str, arguments: Sequence[str]) -> int:
 
     Args:
         verb: One of `VERBS`.
-        arguments: What follows it.
+        arguments: The arguments behind it.
 
     Returns:
         The exit status.

@@ -207,7 +207,7 @@ def _file_system(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _store_errors(url: str) -> Iterator[None]:
-    """Turns any exception of a store into an InputError: each store has exceptions of its own."""
+    """Turn any exception of a store into an InputError: each store has exceptions of its own."""
     try:
         yield
     except MsmemscopeError:

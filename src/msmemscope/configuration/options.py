@@ -436,7 +436,7 @@ def option_text(option: Option, keyword: str, value: object) -> str:
 
     Args:
         option: One that takes a value.
-        keyword: What the caller calls it, for messages.
+        keyword: The caller's name for it, for messages.
         value: As `with_keywords` takes it.
 
     Raises:

@@ -1,6 +1,6 @@
 """Attributes of events between their forms: texts, pairs of key and value, and the typed table of a `Recording`.
 
-Pairs are what all forms have in common; they keep the order in which a text has them, and what has no key of its own.
+All forms share the pairs. Pairs keep the order of the text, and also its parts that have no key.
 Everything works on whole columns: a program that writes wrongly in a loop makes a million different sets of attributes.
 """
 
@@ -37,7 +37,7 @@ NAMED_SCHEMA: Final = pl.Schema({"id": pl.UInt32(), "name": pl.String(), "value"
 """The same as texts have it."""
 
 DRIVER_MODULE_PATTERN: Final = rf"^(?:{'|'.join(names.runtime for names in KIND_NAMES.values())})@([^@,]+)"
-"""What attributes and owners of the driver's memory begin with; the group is the module that asked for it."""
+"""The beginning of attributes and owners of the driver's memory; the group is the module that asked for it."""
 _NAME_OF_KEY: Final = {int(attribute.key): attribute.name for attribute in ATTRIBUTES}
 _RANGES: Final = "ranges"
 """Name of what older event logs have as a text, `0-63,128-191`, with `,...` at its end where there are more."""
@@ -55,7 +55,7 @@ def _hexadecimal_digits() -> pl.Series:
 
 
 def hexadecimal(number: pl.Expr) -> pl.Expr:
-    """Returns numbers of 64 bits as 16 hexadecimal digits."""
+    """Return numbers of 64 bits as 16 hexadecimal digits."""
     digits = [
         pl.lit(_hexadecimal_digits()).gather(((number // (1 << shift)) % (1 << 16)).cast(pl.UInt32))
         for shift in (48, 32, 16, 0)
@@ -64,10 +64,11 @@ def hexadecimal(number: pl.Expr) -> pl.Expr:
 
 
 def pairs_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
-    """Takes texts apart as event logs before version 6 have them.
+    """Take texts apart as event logs before version 6 have them.
 
     Args:
-        texts: `id` (u32), `text`: `CANN@RUNTIME,page_type:huge`, of which the owner can be missing, or lines `key=value`.
+        texts: `id` (u32) and `text`, either `CANN@RUNTIME,page_type:huge` or lines `key=value`. The owner
+            (`CANN@RUNTIME` here) can be missing.
 
     Returns:
         A table of PAIR_SCHEMA.
@@ -93,7 +94,7 @@ def _if_pair() -> pl.Expr:
 
 
 def _named(parts: pl.DataFrame, separator: str) -> pl.DataFrame:
-    """Splits lists of parts into names and values."""
+    """Split lists of parts into names and values."""
     pieces = pl.col("part").str.splitn(separator, 2).struct
     return (
         parts.explode("part", empty_as_null=True)
@@ -103,7 +104,7 @@ def _named(parts: pl.DataFrame, separator: str) -> pl.DataFrame:
 
 
 def pairs_of_named(named: pl.DataFrame) -> pl.DataFrame:
-    """Gives attributes of texts their keys and types.
+    """Give attributes of texts their keys and types.
 
     Args:
         named: Of NAMED_SCHEMA.
@@ -136,7 +137,7 @@ def _of_type(*types: AttributeType) -> list[int]:
 
 
 def _numbers(key: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Returns the values of keys whose values are numbers; null where they are none, and of other keys."""
+    """Return the values of keys whose values are numbers; null where they are none, and of other keys."""
     digits = pl.when(value.str.contains("^[0-9]{1,20}$")).then(value).cast(pl.UInt64, strict=False)
     is_hexadecimal = value.str.contains("^(?:0x)?[0-9a-f]{1,16}$")
     hexadecimals = (
@@ -160,7 +161,7 @@ def _numbers(key: pl.Expr, value: pl.Expr) -> pl.Expr:
 
 
 def _spelled(key: pl.Expr, number: pl.Expr) -> pl.Expr:
-    """Returns numbers as texts spell them, by the types of their keys."""
+    """Return numbers as texts spell them, by the types of their keys."""
     is_percent = key.is_in(_of_type(AttributeType.PERCENT))
     decimals = (number % _MILLION).cast(pl.String).str.zfill(6)
     digits = hexadecimal(number)
@@ -179,7 +180,7 @@ def _spelled(key: pl.Expr, number: pl.Expr) -> pl.Expr:
 
 
 def _range_pairs(ranges: pl.DataFrame) -> list[pl.DataFrame]:
-    """Returns the pairs that stand for texts of ranges of bytes."""
+    """Return the pairs that stand for texts of ranges of bytes."""
     found = ranges.with_columns(part=pl.col("value").str.extract_all("[0-9]{1,19}-[0-9]{1,19}"))
     ends = pl.col("part").str.splitn("-", 2).struct
     each = found.explode("part", empty_as_null=True).drop_nulls("part").select(
@@ -206,7 +207,7 @@ def _range_pairs(ranges: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def named_texts(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Returns pairs as texts spell them.
+    """Return pairs as texts spell them.
 
     Args:
         pairs: Of PAIR_SCHEMA.
@@ -220,7 +221,7 @@ def named_texts(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def attribute_table(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Makes columns of pairs.
+    """Make columns of pairs.
 
     Args:
         parts: Of PAIR_SCHEMA; all pairs of one id stand in one of them.
@@ -232,12 +233,12 @@ def attribute_table(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 
 def table_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
-    """Returns texts as `pairs_of_texts` takes them, as a table of ATTRIBUTE_SCHEMA."""
+    """Return texts as `pairs_of_texts` takes them, as a table of ATTRIBUTE_SCHEMA."""
     return attribute_table(pairs_of_texts(part) for part in texts.iter_slices(_CHUNK))
 
 
 def in_chunks(ids: pl.Series) -> Iterable[pl.Series]:
-    """Yields as many ids at a time as are to be taken apart at once."""
+    """Yield as many ids at a time as are to be taken apart at once."""
     for begin in range(0, len(ids), _CHUNK):
         yield ids.slice(begin, _CHUNK)
 
@@ -274,7 +275,7 @@ def _value(kind: AttributeType) -> pl.Expr:
 
 
 def _ranges(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Returns `id` and `ranges` of the ids that have any."""
+    """Return `id` and `ranges` of the ids that have any."""
     first, last = (
         pairs.filter(pl.col("key") == key).select("id", place=pl.int_range(pl.len()).over("id"), **{name: "number"})
         for key, name in ((AttributeKey.RANGE_FIRST, "first"), (AttributeKey.RANGE_LAST, "last"))

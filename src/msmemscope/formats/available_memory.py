@@ -17,7 +17,7 @@ _GROUP: Final = Path("/sys/fs/cgroup")
 
 
 def available_memory_bytes() -> int | None:
-    """Returns how much memory this process can take beyond what it has; None if nothing is known."""
+    """Return how much memory this process can take beyond what it has; None if nothing is known."""
     found = [*_of_machine(), *_of_group(), *_of_limit()]
     return max(min(found), 0) if found else None
 

@@ -29,8 +29,13 @@ class FileFormat:
     read: Callable[[Sequence[Path], Path, str | None], tuple[Recording, ...]]
     """Reads the files of one export.
 
-    Its arguments are the files, more than one only of dumps; the path that was asked for; and why they are read instead of
-    an event log, for the problems of the recordings. Raises InputError if nothing can be read.
+    Its arguments:
+
+    - the files, more than one only of dumps;
+    - the path that was asked for;
+    - the reason why they are read instead of an event log, for the problems of the recordings.
+
+    Raises InputError if nothing can be read.
     """
     is_dump: bool = False
     """Whether a folder can hold one file of it per device."""

@@ -22,7 +22,7 @@ class LocalTexts(NamedTuple):
 
 
 def local_texts(column: pl.Series) -> LocalTexts:
-    """Numbers the different texts of a column; null and empty texts are none.
+    """Number the different texts of a column; null and empty texts are none.
 
     Args:
         column: Texts.
@@ -39,7 +39,7 @@ def local_texts(column: pl.Series) -> LocalTexts:
 
 
 def without_unused(local: LocalTexts) -> LocalTexts:
-    """Leaves out the texts that no row has."""
+    """Leave out the texts that no row has."""
     used = local.numbers.unique().sort()
     used = used.filter(used != 0)
     if len(used) == len(local.texts):
@@ -56,24 +56,24 @@ class Interner:
         self._ids: dict[str, int] = {}
 
     def id_of(self, text: str) -> int:
-        """Returns the id of a text, 0 of an empty one."""
+        """Return the id of a text, 0 of an empty one."""
         if not text:
             return 0
         return self._ids.setdefault(text, len(self._ids) + 1)
 
     def ids_of(self, texts: Iterable[str]) -> list[int]:
-        """Returns the ids of texts."""
+        """Return the ids of texts."""
         return [self.id_of(text) for text in texts]
 
     def column(self, local: LocalTexts) -> pl.Series:
-        """Returns the ids of a column of texts."""
+        """Return the ids of a column of texts."""
         ids = pl.Series([0, *self.ids_of(local.texts)], dtype=pl.UInt32)
         return ids.gather(local.numbers)
 
     def frame(self) -> pl.DataFrame:
-        """Returns all texts, as STRING_SCHEMA."""
+        """Return all texts, as STRING_SCHEMA."""
         return pl.DataFrame({"id": list(self._ids.values()), "text": list(self._ids)}, schema=STRING_SCHEMA)
 
     def texts(self) -> list[str]:
-        """Returns all texts by their ids; at 0 stands an empty one."""
+        """Return all texts by their ids; at 0 stands an empty one."""
         return ["", *self._ids]

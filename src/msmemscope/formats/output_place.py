@@ -1,7 +1,8 @@
-"""Where a result is written that a verb was asked for: in the place of nothing, or of what the same verb wrote before.
+"""The place where a verb writes its result: a free one, or one where the same verb wrote before.
 
-Each format has its mark, by which a file is known to be ours: a field that readers of the format pass over or show as the
-name of the writer. A folder has a list of what was written into it: what else lies there is somebody's work.
+Each format has a mark that shows that a file is ours. The mark is a field that other readers of the format ignore or
+show as the name of the writer. A folder has a list of the files that we wrote into it. Everything else in it is
+somebody's work.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ACCEPTED: Final = "a file in an existing folder"
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What stands in every file of a format that we wrote. Without any, no file is known to be ours."""
+    """The content that each file of a format has if we wrote it. Without it, a file is not known to be ours."""
 
     begin: bytes = b""
     """First bytes of the file."""
@@ -47,7 +48,7 @@ class Mark:
     """Whether the format is a folder, whose mark is its list: see `mark_folder`."""
 
     def is_in(self, path: Path) -> bool:
-        """Whether a path is a file, or a folder, that we wrote in this format. What cannot be read is not."""
+        """Whether a path is a file, or a folder, that we wrote in this format. An unreadable file is not one."""
         try:
             mode = path.lstat().st_mode
             if stat.S_ISDIR(mode):
@@ -108,17 +109,17 @@ def check_output(
     """Judge where a result is to go, before anything is read.
 
     Args:
-        path: A file, or a folder of formats that are one.
-        mark: Of what is written.
-        option: That names the path on the command line.
-        is_forced: Whether any file may be replaced. Folders that hold more than we wrote never are.
-        inputs: What is read, which is never replaced.
+        path: A file, or a folder if the format is a folder.
+        mark: The mark of the format to write.
+        option: The option that names the path on the command line.
+        is_forced: Whether any file may be replaced. A folder that holds more than we wrote is never replaced.
+        inputs: The files to read. They are never replaced.
 
     Returns:
-        Whether it takes the place of something.
+        Whether the result replaces something.
 
     Raises:
-        UsageError: Something else has the name, it is what is read, or it cannot be there.
+        UsageError: Something else has the name, the path is an input, or nothing can be written there.
     """
     try:
         mode = path.lstat().st_mode
@@ -171,11 +172,11 @@ def put_in_place(unfinished: Path, path: Path, *, replaces: bool) -> None:
 
     Args:
         unfinished: The folder, beside its place.
-        path: What it is to be called.
+        path: The path that it is to have.
         replaces: Whether something has that name, which goes.
 
     Raises:
-        OSError: It cannot be; what was there is there again.
+        OSError: It cannot get its name; the earlier content is there again.
     """
     if not replaces:
         unfinished.rename(path)

@@ -1,4 +1,4 @@
-"""What was skipped of a file, in lines: the first ones are kept, the others are counted."""
+"""The skipped parts of a file, one line each. The first lines are kept, the others are counted."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Problems:
             self.add(line)
 
     def add(self, line: str) -> None:
-        """Takes in a line."""
+        """Take in a line."""
         if len(self._lines) < MOST_LINES:
             self._lines.append(line)
         else:
             self._more += 1
 
     def count(self, more: int) -> None:
-        """Takes in lines that nobody wants to read."""
+        """Take in lines that nobody wants to read."""
         self._more += more
 
     def take(self, other: Problems) -> None:
-        """Takes in the lines of a part of the file, behind those that are there."""
+        """Take in the lines of a part of the file, behind those that are there."""
         for line in other._lines:
             self.add(line)
         self._more += other._more
@@ -44,5 +44,5 @@ class Problems:
         return MOST_LINES - len(self._lines)
 
     def lines(self) -> list[str]:
-        """Returns the lines, and one that counts the others."""
+        """Return the lines, and one that counts the others."""
         return [*self._lines, *([f"and {self._more} more of this file"] if self._more else [])]

@@ -22,12 +22,15 @@ def load_all(path: str | os.PathLike[str]) -> tuple[Recording, ...]:
     """Reads whatever lies at a path: decided by content, never by the name of a file.
 
     Args:
-        path: A capture folder `msmemscope_{pid}_{timestamp}_ascend`, its archive, or a folder of those; a dump of ours or of
-            MindStudio msMemScope of any age (CSV or DB), or a folder of those; a memory snapshot of torch or torch_npu
-            (`torch.cuda.memory._dump_snapshot`), which is read without running anything of it.
+        path: One of these, or a folder of the first two:
+
+            - a capture folder `msmemscope_{pid}_{timestamp}_ascend`, or its archive;
+            - a dump of ours or of MindStudio msMemScope, of any age, as CSV or DB;
+            - a memory snapshot of torch or torch_npu (`torch.cuda.memory._dump_snapshot`). Reading it runs nothing of
+              it.
 
     Returns:
-        One recording per process, never none. What of a folder cannot be read is a problem of the first one.
+        One recording per process, never none. The first one lists the unreadable files of a folder as problems.
 
     Raises:
         InputError: the path is missing or unreadable, or holds nothing of that.

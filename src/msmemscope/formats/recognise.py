@@ -1,4 +1,4 @@
-"""What a path holds, by its content: names of files are only looked at to find files in folders."""
+"""The format of a path, decided by its content. Names of files serve only to find files in folders."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Found:
 
 
 def recognise(path: Path) -> tuple[Found, ...]:
-    """Returns what lies at a path.
+    """Return what lies at a path.
 
     Args:
         path: A file or a folder.
@@ -80,7 +80,7 @@ def recognise(path: Path) -> tuple[Found, ...]:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Returns the captures directly below a folder: folders of processes, and archives of those whose folder is not there.
+    """Return the captures directly below a folder: folders of processes, and archives of processes without a folder.
 
     Raises:
         InputError: it cannot be read.
@@ -138,7 +138,7 @@ def _dumps(folder: Path, files: list[Path]) -> Found | None:
 
 
 def _latest_dumps(folder: Path) -> list[Path]:
-    """Returns the newest dump of each device below a folder."""
+    """Return the newest dump of each device below a folder."""
     newest: dict[Path, tuple[str, Path]] = {}
     for pattern in _DUMPS_BELOW:
         for file in sorted(folder.glob(pattern)):

@@ -54,8 +54,8 @@ def scan(path: str | os.PathLike[str]) -> pl.LazyFrame:
         allocated = events.filter(pl.col("kind") == "MALLOC").group_by("name").agg(pl.col("size").sum())
         print(allocated.collect(engine="streaming"))
 
-    A log of 100,000,000 events needs no more memory than a small one, unless the query does. `load` has what is derived from
-    events as well: blocks, operators, steps.
+    A log of 100,000,000 events needs no more memory than a small one, unless the query does. `load` also has
+    tables that are derived from events: blocks, operators, steps.
 
     Args:
         path: A capture folder `msmemscope_{pid}_{timestamp}_ascend`, or its archive.
@@ -98,7 +98,7 @@ def scan(path: str | os.PathLike[str]) -> pl.LazyFrame:
 
 
 def _with_words(events: pl.DataFrame, capture: Capture, wanted: set[str] | None) -> pl.DataFrame:
-    """Returns events in SCAN_SCHEMA; of the columns with words those that are wanted, None for all."""
+    """Return events in SCAN_SCHEMA; of the columns with words those that are wanted, None for all."""
 
     def is_wanted(name: str) -> bool:
         return wanted is None or name in wanted

@@ -24,11 +24,11 @@ def write_findings_back(result: InefficientResult, recording: Recording) -> list
     """Write the attribute `inefficient_type` into the dumps of a process.
 
     Args:
-        result: What was found.
-        recording: Where it was found. Its source is a dump, a folder of dumps, or a capture, whose newest dumps are meant.
+        result: The findings.
+        recording: Where they were found. Its source is a dump, a folder of dumps, or a capture with its newest dumps.
 
     Returns:
-        What was done, one line each.
+        The changes that were made, one line each.
 
     Raises:
         DumpError: a dump cannot be replaced; it is as it was.

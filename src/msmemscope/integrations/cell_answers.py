@@ -45,7 +45,7 @@ def answers(names: Iterable[str]) -> Iterator[str]:
 
 
 def _as_cell(place: re.Match[str]) -> str:
-    """Calls a line of a cell's file, which reports may write as seen from the current directory, by its cell."""
+    """Call a line of a cell's file, which reports may write as seen from the current directory, by its cell."""
     file = place["file"]
     name = cell_name(file) or cell_name(os.path.abspath(file))  # noqa: PTH100 - a key, that need not be a file
     return place[0] if name is None else f"{name}, line {place['line']}"

@@ -9,7 +9,7 @@ class MissingPackageError(MsmemscopeError, ImportError):
     """A package that an integration works with is not installed in this environment.
 
     Args:
-        user: What needs it, as its users call it.
+        user: The part that needs it, as its users call it.
         packages: Names for pip; one of them is enough.
     """
 

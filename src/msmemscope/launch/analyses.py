@@ -101,7 +101,7 @@ class RunRecordings:
         self._read: dict[frozenset[EventKind], Recording] = {}
 
     def of(self, analysis: Analysis, remarks: list[str]) -> Recording | None:
-        """Returns a recording with the events of an analysis; None, and a remark, if those are too many for a run."""
+        """Return a recording with the events of an analysis; None, and a remark, if those are too many for a run."""
         own = frozenset(_NEEDED[analysis])
         if (needed := self._count(own)) > MOST_EVENTS:
             remarks.append(
@@ -117,7 +117,7 @@ class RunRecordings:
         return self._read[kinds]
 
     def of_memory(self) -> Recording | None:
-        """Returns a recording with all events about memory; None if none was read."""
+        """Return a recording with all events about memory; None if none was read."""
         return next(iter(self._read.values()), None)
 
     def _count(self, kinds: Collection[EventKind]) -> int:
@@ -141,7 +141,7 @@ class FoundFirst:
     """The recordings that were read for that; the other analyses need them too."""
 
     def of_blocks(self, settings: Config) -> BlockFindings:
-        """Returns the findings that the rows of blocks show.
+        """Return the findings that the rows of blocks show.
 
         Args:
             settings: Those that the dumps are written by.
@@ -220,7 +220,7 @@ def analyze_run(capture: Capture, first: FoundFirst) -> RunAnalyses:
 
 
 def kinds_in_memory(capture: Capture) -> KindsInMemory:
-    """Returns the kinds of events that stay in memory from the first pass over a capture on.
+    """Return the kinds of events that stay in memory from the first pass over a capture on.
 
     Its summary needs those about memory. If there are too many events, events that only the chosen analyses need are
     read again from the log; in the last resort, all are.
@@ -237,7 +237,7 @@ def kinds_in_memory(capture: Capture) -> KindsInMemory:
 
 
 def _queue_remarks(capture: Capture) -> list[str]:
-    """Says that kernels were launched out of order, if a queue may have done it."""
+    """Say that kernels were launched out of order, if a queue may have done it."""
     names = KIND_NAMES[DeviceKind.NPU]
     launchers = capture.facts.get("observed.kernel_launch", ())
     is_queued = any(names.extension in path for path in launchers) and os.environ.get(names.queue_variable) != "0"
@@ -251,7 +251,7 @@ def _queue_remarks(capture: Capture) -> list[str]:
 
 
 def _asked(capture: Capture) -> list[str]:
-    """Returns the analyses that were asked for at any time."""
+    """Return the analyses that were asked for at any time."""
     return sorted({word for text in capture.facts.get("setting.analysis", ()) for word in text.split(",")})
 
 
@@ -270,7 +270,7 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
 
 
 def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
-    """Returns the answer about leaks, None if there can be none; and the parts that are not judged."""
+    """Return the answer about leaks, None if there can be none; and the parts that are not judged."""
     coverage = recorded_coverage(LEAKS_SUBJECT, Recorded.of_capture(capture))
     if not coverage.is_answered:
         return None, tuple(NotJudged(LEAKS, line) for line in coverage.missing)
@@ -282,7 +282,7 @@ def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | 
 
 
 def _reserved(capture: Capture, recordings: RunRecordings) -> ReservedResult | None:
-    """Returns the answer about idle memory; None if there can be none. Too many events for leaks are too many here."""
+    """Return the answer about idle memory; None if there can be none. Too many events for leaks are too many here."""
     if capture.kind_counts().get(EventKind.MALLOC, 0) == 0:
         return None
     recording = recordings.of(Analysis.LEAKS, [])
@@ -319,7 +319,7 @@ def _decomposition(capture: Capture, first: FoundFirst, remarks: list[str]) -> D
 
 
 def _watch(capture: Capture) -> WatchResult | None:
-    """Returns the answer about watched memory; None if there was none."""
+    """Return the answer about watched memory; None if there was none."""
     counts = capture.kind_counts()
     has_events = any(counts.get(kind, 0) for kind in WATCH_KINDS)
     is_without_window = WINDOW_NEVER_BEGAN in capture.facts

@@ -123,7 +123,7 @@ def settings_of(capture: Capture, fallback: Config) -> Config:
 
 @contextlib.contextmanager
 def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
-    """Reports any fault of one capture: the others, and its other results, must not be lost.
+    """Report any fault of one capture: the others, and its other results, must not be lost.
 
     Args:
         capture: The one concerned.
@@ -171,7 +171,7 @@ def finish(captures: list[Capture], settings: Mapping[Path, Config]) -> Finished
 def _finish(
     capture: Capture, settings: Config | None, progress: Callable[[int, int], None] | None
 ) -> tuple[ProcessSummary, bool]:
-    """Returns the summary of one capture, and whether the dump files that were to be written were."""
+    """Return the summary of one capture, and whether the dump files that were to be written were."""
     files: tuple[ResultFile, ...] = ()
     is_written = settings is None
     with contextlib.ExitStack() as memory:
@@ -200,7 +200,7 @@ def _finish(
 def _dumps_beside(
     capture: Capture, settings: Config | None, first: FoundFirst, progress: Callable[[int, int], None] | None
 ) -> Iterator[Future[DumpFiles] | None]:
-    """Writes dump files in a second thread while the block runs, which waits for them at its end; none without settings.
+    """Write dump files in a second thread while the block runs, which waits for them at its end; none without settings.
 
     Rendering rows and questions about them both spend their time in native code without the GIL: together they take
     little longer than the rows alone. Nothing stays unfinished where the block is left by an interrupt.
@@ -232,7 +232,7 @@ def _dumps_beside(
 
 
 def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
-    """Writes everything about a process into a file beside its dumps; returns the summary that names it.
+    """Write everything about a process into a file beside its dumps; return the summary that names it.
 
     Raises:
         DumpError: If it cannot be written. Then there is none, or still the one of an earlier time.
@@ -255,7 +255,7 @@ def _with_report(capture: Capture, summary: ProcessSummary) -> ProcessSummary:
 
 
 def _keep_source_lines(capture: Capture) -> None:
-    """Notes the source text of the lines that allocate: files change before the next run. The first notes stay.
+    """Note the source text of the lines that allocate: files change before the next run. The first notes stay.
 
     Raises:
         DumpError: If it cannot be written.
@@ -362,7 +362,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
 
 
 def failures_of(capture: Capture) -> OutOfMemoryResult | None:
-    """Returns the answer of `analyze oom`; None where no allocation failed."""
+    """Return the answer of `analyze oom`; None where no allocation failed."""
     if EventKind.OOM not in capture.kind_counts():
         return None
     return analyze_out_of_memory(recording_of_capture(capture, capture.directory, FAILURE_KINDS))

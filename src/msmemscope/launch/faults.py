@@ -31,7 +31,7 @@ _EXPECTED: Final = (MsmemscopeError, KeyboardInterrupt, SystemExit, GeneratorExi
 
 
 def fault_text(error: BaseException) -> str:
-    """Returns an unexpected exception in one line."""
+    """Return an unexpected exception in one line."""
     if isinstance(error, MemoryError):
         return "memory ran out"
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
@@ -43,7 +43,7 @@ def fault_text(error: BaseException) -> str:
 
 
 def fault_error(error: BaseException, *, send: str, during: str = "") -> MsmemscopeError:
-    """Returns the error to report for an unexpected exception, and shows the traceback if that is wanted.
+    """Return the error to report for an unexpected exception, and show the traceback if that is wanted.
 
     Args:
         error: The exception.
@@ -74,7 +74,7 @@ def show_traceback(error: BaseException) -> None:
 
 @contextlib.contextmanager
 def faults_as_errors(*, send: str, during: str = "") -> Iterator[None]:
-    """Turns unexpected exceptions into a `MsmemscopeError`, for callers that go on. Arguments as for `fault_error`."""
+    """Turn unexpected exceptions into a `MsmemscopeError`, for callers that go on. Arguments as for `fault_error`."""
     try:
         yield
     except _EXPECTED:

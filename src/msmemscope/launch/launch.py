@@ -333,7 +333,7 @@ def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd, left: Sequence
     """Why not a single process recorded anything, as far as the settings and the processes say.
 
     Args:
-        config: What was asked for.
+        config: The settings that were asked for.
         ledger: The words of its processes.
         end: How it ended.
         left: Processes that it left behind.

@@ -64,7 +64,7 @@ def error(failure: MsmemscopeError) -> None:
 
 
 def forget_unwritten(stream: TextIO) -> None:
-    """Drops text that could not be written.
+    """Drop text that could not be written.
 
     Otherwise the interpreter would try again at its end, with a traceback and a status of its own.
     """

@@ -22,7 +22,7 @@ def tell_begin(program: str, config: Config, library: Path, variables: Mapping[s
 
     Args:
         program: Path of the executable.
-        config: What was asked for.
+        config: The settings that were asked for.
         library: The native library.
         variables: Those that the program gets.
     """
@@ -39,7 +39,7 @@ def tell_settings(config: Config) -> None:
     """Say which sources were to be observed.
 
     Args:
-        config: What was asked for.
+        config: The settings that were asked for.
     """
     items = values_of(item for item in CollectionItem if item in config.events)
     messages.information(f"observed devices: {', '.join(config.devices)}; events: {items or 'none'}")

@@ -65,7 +65,7 @@ def checked_captures(path: Path, folders: Sequence[Path]) -> list[Path]:
     """Return the captures at a path.
 
     Args:
-        path: What was named.
+        path: The path that was named.
         folders: The captures in it, if it is a folder of several.
 
     Raises:
@@ -84,7 +84,7 @@ def _is_capture(folder: Path) -> bool:
 
 
 def _mapped_captures(process: Path) -> list[Path]:
-    """Returns the capture folders whose header a process has mapped.
+    """Return the capture folders whose header a process has mapped.
 
     Raises:
         PermissionError: The process is another user's.
@@ -108,7 +108,7 @@ def _is_prepared(process: Path) -> bool:
 
 
 def _below(process_id: int) -> Iterator[int]:
-    """Yields the processes that a process has started, and those that these have, in the order of their numbers."""
+    """Yield the processes that a process has started, and those that these have, in the order of their numbers."""
     parents = {}
     for name in sorted(filter(is_process_number, os.listdir("/proc")), key=int):  # noqa: PTH208 - names, not paths
         with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended meanwhile

@@ -142,7 +142,7 @@ class FollowedCapture:
         )
 
     def _read_on(self) -> bool:
-        """Takes the next events in, and returns whether there are more."""
+        """Take the next events in, and return whether there are more."""
         records, segments, has_more = self._log.read()
         self._log.read_definitions()  # behind the events that have them
         if self._log.definitions.first_sequence != self._first_sequence:
@@ -236,7 +236,7 @@ class FollowedCapture:
         )
 
     def _owners(self, place: int, blocks: pl.DataFrame) -> tuple[OwnerInUse, ...]:
-        """Returns owners as far as labels, operators and steps tell them; accesses are not followed."""
+        """Return owners as far as labels, operators and steps tell them; accesses are not followed."""
         flags = int(EventFlag.BACKWARD | EventFlag.RECOMPUTED | EventFlag.SHADOW)
         sums = blocks.group_by(
             "labels",

@@ -151,7 +151,7 @@ class LiveState:
         self._fold_blocks(missed, np.full(len(missed), KEPT_SEGMENT, np.uint32))
 
     def _fold_blocks(self, records: Numbers, segments: Numbers) -> dict[int, _Changes]:
-        """Returns the bytes in use after each change, by place."""
+        """Return the bytes in use after each change, by place."""
         kinds = records["kind"]
         begins = np.flatnonzero(kinds == EventKind.MALLOC)
         ends = np.flatnonzero(kinds == EventKind.FREE)
@@ -184,7 +184,7 @@ class LiveState:
         }
 
     def _change(self, place: int, sequences: Numbers, times_ns: Numbers, sizes: Numbers) -> _Changes:
-        """Takes the changes of one place in."""
+        """Take the changes of one place in."""
         pool = self.pools.setdefault(place, PoolState())
         in_use = pool.in_use_bytes + np.cumsum(sizes)
         pool.in_use_bytes = int(in_use[-1])

@@ -152,7 +152,7 @@ class LiveSteps:
         self._ended[source].recent.append(step)
 
     def _end_range(self, ended: _OpenRange, in_use: Mapping[int, int], sequence: int) -> None:
-        """Counts a range, and no more those of its device within it: they are part of its step.
+        """Count a range, and no more those of its device within it: they are part of its step.
 
         A range that never ends holds nothing, so that one within it counts until then.
         """

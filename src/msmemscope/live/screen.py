@@ -216,7 +216,7 @@ class LiveApp(App[None]):
             self._wake.set()
 
     def _follow(self) -> None:
-        """Reads on, in a thread of its own, until the end."""
+        """Read on, in a thread of its own, until the end."""
         try:
             while not self._is_ending:
                 chosen = self._chosen

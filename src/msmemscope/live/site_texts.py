@@ -65,7 +65,7 @@ class SiteTexts:
         return tuple((self._texts.python(python_stack_id) or self._native(native_stack_id)).splitlines())
 
     def _described(self, stacks: pl.DataFrame) -> pl.DataFrame:
-        """Returns the call sites of new stacks; native frames are looked up only where there are no Python frames."""
+        """Return the call sites of new stacks; native frames are looked up only where there are no Python frames."""
         is_native = stacks["python_stack_id"] == 0
         names = self._log.strings
         recording = Recording(

@@ -21,10 +21,10 @@ _MARK: Final = "'"
 
 
 def cell_of_text(text: str) -> str:
-    """Returns the cell of a text."""
+    """Return the cell of a text."""
     return f"{_MARK}{text}" if _FORMULA.match(text) else text
 
 
 def text_of_cell(cell: str) -> str:
-    """Returns the text that `cell_of_text` was given."""
+    """Return the text that `cell_of_text` was given."""
     return cell[1:] if cell.startswith(_MARK) and _FORMULA.match(cell, 1) else cell

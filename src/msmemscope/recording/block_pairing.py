@@ -35,7 +35,7 @@ _MOST_ROUNDS: Final = 4_096
 
 
 def block_sequences(rows: pl.DataFrame) -> pl.Series:
-    """Returns the sequence of the block's MALLOC for each FREE and ACCESS; 0 where there is none, and for other rows.
+    """Return the sequence of the block's MALLOC for each FREE and ACCESS; 0 where there is none, and for other rows.
 
     A block is known by its allocation id where rows have one. Where they have none, it is the block that was alive at
     the address, in the order of the rows. Pool and device are the same.
@@ -66,7 +66,7 @@ def block_sequences(rows: pl.DataFrame) -> pl.Series:
 
 
 def _latest_begins(keys: list[_Numbers], kinds: _Numbers, sequences: _Numbers) -> _Numbers:
-    """Returns the sequence of the latest MALLOC before each row that has the same keys and is not freed yet, else 0.
+    """Return the sequence of the latest MALLOC before each row that has the same keys and is not freed yet, else 0.
 
     Args:
         keys: The key of a block; rows are sorted by it, and then by sequence.
@@ -87,7 +87,7 @@ def _latest_begins(keys: list[_Numbers], kinds: _Numbers, sequences: _Numbers) -
 
 
 def _find_around(accesses: _Numbers, rows: pl.DataFrame, places: _Numbers, found: _Numbers) -> None:
-    """Finds the blocks of accesses that begin inside of them.
+    """Find the blocks of accesses that begin inside of them.
 
     From the address of an access downwards, one address of a block after the other is tried, for all accesses at once.
     """
@@ -153,18 +153,18 @@ class _BlocksByBase:
         self._keys = self._bases * self._width + ranks
 
     def ranks_of(self, moments: _Numbers) -> _Numbers:
-        """Returns how many blocks were allocated before each moment."""
+        """Return how many blocks were allocated before each moment."""
         return np.searchsorted(self._sequences, moments)
 
     def last_before(self, bases: _Numbers, ranks: _Numbers) -> _Numbers:
-        """Returns the place of the last block at each base that was allocated before a moment, given by its rank; -1 if none."""
+        """Return the place of the last block at each base before a moment, which is given by its rank; -1 if none."""
         places = np.searchsorted(self._keys, bases * self._width + ranks) - 1
         is_same_base = (places >= 0) & (self._bases[np.maximum(places, 0)] == bases)
         return np.where(is_same_base, places, -1)
 
 
 def range_numbers(rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the number of the range for each begin and end of one; both of a range have the same.
+    """Return the number of the range for each begin and end of one; both of a range have the same.
 
     A dump has the number only at the end (`Range end from id 3`). Numbers are given in the order of the begins. That
     order is taken if every end finds its begin by it. Otherwise an end belongs to the latest range that is open on its
@@ -198,7 +198,7 @@ def range_numbers(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def outermost_operators(rows: pl.DataFrame) -> pl.Series:
-    """Returns the name of the outermost operator that runs on a row's thread; 0 where none does.
+    """Return the name of the outermost operator that runs on a row's thread; 0 where none does.
 
     Args:
         rows: `kind`, `thread_id`, `name_id`, by rising sequence.

@@ -72,19 +72,19 @@ class BlockUses:
     """Accesses that name no block of the table."""
 
     def pools_of_devices(self) -> Iterator[tuple[int, int, IntegerArray]]:
-        """Returns each device and pool that has blocks, in their order, with the indexes of these blocks."""
+        """Return each device and pool that has blocks, in their order, with the indexes of these blocks."""
         places = place_of(self.devices, self.pools)
         for place in np.unique(places).tolist():
             yield place // 256, place % 256, np.flatnonzero(places == place)
 
     def stray_frees(self, device: int, pool: int) -> IntegerArray:
-        """Returns the FREEs of blocks that are not known, of one pool of one device."""
+        """Return the FREEs of blocks that are not known, of one pool of one device."""
         rows: IntegerArray = self.stray_free_rows[self.stray_free_places == place_of(device, pool)]
         return rows
 
 
 def place_of(device: Number, pool: Number) -> Number:
-    """Returns one number for a device and a pool."""
+    """Return one number for a device and a pool."""
     return device * 256 + pool
 
 
@@ -186,7 +186,7 @@ def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArr
     """Tell the name and the place of operators.
 
     Args:
-        recording: What the operators are of.
+        recording: The recording that the operators are of.
         order: Of the device.
         numbers: Of operators in that order, 0 for none.
         prefix: Begins the names of the columns.
@@ -207,24 +207,24 @@ def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArr
 
 
 def begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
-    """Returns where the operator of each row begins; the row itself outside of operators."""
+    """Return where the operator of each row begins; the row itself outside of operators."""
     inside = uses.operators.of_row[rows]
     return np.where(inside == NOWHERE, rows, taken(uses.operators.begin_rows, inside))
 
 
 def end_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:
-    """Returns where the operator of each row ends; the row itself outside of operators."""
+    """Return where the operator of each row ends; the row itself outside of operators."""
     inside = uses.operators.of_row[rows]
     return np.where(inside == NOWHERE, rows, taken(uses.operators.end_rows, inside))
 
 
 def taken(values: IntegerArray, places: IntegerArray | ShortIntegerArray) -> IntegerArray:
-    """Returns the value at each place; any value where the place is NOWHERE."""
+    """Return the value at each place; any value where the place is NOWHERE."""
     return values[places] if len(values) else np.full(len(places), NOWHERE, np.int64)
 
 
 def _places(known: IntegerArray, wanted: IntegerArray) -> IntegerArray:
-    """Returns where each wanted number is among the known, ascending ones; NOWHERE for others."""
+    """Return where each wanted number is among the known, ascending ones; NOWHERE for others."""
     if not len(known):
         return np.full(len(wanted), NOWHERE, np.int64)
     first, span = known[0], int(known[-1] - known[0]) + 1
@@ -240,7 +240,7 @@ def _places(known: IntegerArray, wanted: IntegerArray) -> IntegerArray:
 
 
 def last_rows(blocks: IntegerArray, rows: IntegerArray, count: int) -> IntegerArray:
-    """Returns for each block the row that comes last in the given order: of repeated indexes the last one is kept."""
+    """Return for each block the row that comes last in the given order: of repeated indexes the last one is kept."""
     result = np.full(count, NOWHERE, np.int64)
     result[blocks] = rows
     return result

@@ -62,7 +62,7 @@ def recording_without_stacks(capture: Capture, kinds: Collection[EventKind] | No
 
 
 def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) -> pl.DataFrame:
-    """Gives pinned memory of the host to the driver's pool on the cpu, so that CPU tensors are alone in theirs."""
+    """Give pinned memory of the host to the driver's pool on the cpu, so that CPU tensors are alone in theirs."""
     pinned_ids = attributes.filter("is_pinned")["attribute_id"]
     if pinned_ids.is_empty():
         return events
@@ -78,7 +78,7 @@ def _with_pinned_memory_apart(events: pl.DataFrame, attributes: pl.DataFrame) ->
 
 
 def _with_completed_frees(events: pl.DataFrame) -> pl.DataFrame:
-    """Names the block of each FREE_COMPLETED: the one that was freed last at its address, and whose memory nobody has yet."""
+    """Name the block of each FREE_COMPLETED: the last one freed at its address whose memory nobody has yet."""
     kind = pl.col("kind")
     completed = events.filter((kind == EventKind.FREE_COMPLETED) & (pl.col("extra") == 0))
     if completed.is_empty():
@@ -104,7 +104,7 @@ def build_blocks(
     attributes: pl.DataFrame | None = None,
     waiting_pools: Collection[int] = (),
 ) -> pl.DataFrame:
-    """Pairs each MALLOC with the FREE that names it.
+    """Pair each MALLOC with the FREE that names it.
 
     A FREE of a block that was never seen makes no block, and one that stands before its block ends none.
 
@@ -159,7 +159,7 @@ def build_blocks(
 
 
 def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.DataFrame:
-    """Returns the columns of BLOCK_SCHEMA that come from attributes."""
+    """Return the columns of BLOCK_SCHEMA that come from attributes."""
     types = pl.Schema({name: BLOCK_SCHEMA[name] for name in _ALLOCATOR_FACTS})
     is_known = pl.any_horizontal(pl.col(*_ALLOCATOR_FACTS).is_not_null())
     known = None if attributes is None else attributes.filter(is_known)
@@ -172,7 +172,7 @@ def _allocator_facts(ids: pl.Series, attributes: pl.DataFrame | None) -> pl.Data
 
 
 def _first_rows(known: pl.Series, named: pl.Series) -> pl.Series:
-    """Returns for each known number the row of the first that names it; null if none does.
+    """Return for each known number the row of the first that names it; null if none does.
 
     Args:
         known: Rising numbers.

@@ -187,7 +187,7 @@ def attempts_among(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_served(attempts: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Adds the columns that all attempts at one allocation share.
+    """Add the columns that all attempts at one allocation share.
 
     `is_served`: the next block of the driver is the one that was asked for.
     """

@@ -58,7 +58,7 @@ def filtered_table(table: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
 
 
 def _in_files(schema: pl.Schema, pieces: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Raises OSError where files cannot be made or have no room."""
+    """Raise OSError where files cannot be made or have no room."""
     row_count = 0
     with contextlib.ExitStack() as opened:
         # Without buffers: writes are large, and a write that fails is not tried again at the end.

@@ -74,12 +74,12 @@ class DeviceOrder:
         return len(self.members)
 
     def positions_at(self, rows: IntegerArray) -> IntegerArray:
-        """Returns the number of the operator that each row is inside of, 0 for rows outside of operators."""
+        """Return the number of the operator that each row is inside of, 0 for rows outside of operators."""
         inside = self.operators.of_row[rows]
         return np.where(inside == NOWHERE, 0, self._positions_or_zero(inside))
 
     def owners_of(self, rows: IntegerArray) -> IntegerArray:
-        """Returns the number of the operator that each allocation or free belongs to, 0 before the first operator.
+        """Return the number of the operator that each allocation or free belongs to, 0 before the first operator.
 
         That is the one that the row is inside of. For a row outside of operators, it is the last one that began before
         it. Python frees a block when a name goes out of scope, so right after that operator.
@@ -87,7 +87,7 @@ class DeviceOrder:
         return self._last_up_to(rows)
 
     def first_after(self, rows: IntegerArray) -> IntegerArray:
-        """Returns the number of the first operator that is strictly after each row.
+        """Return the number of the first operator that is strictly after each row.
 
         That is the one after the operator that the row is inside of. For a row outside of operators, it is the first
         one that begins after it.
@@ -95,7 +95,7 @@ class DeviceOrder:
         return self._last_up_to(rows) + 1
 
     def last_before(self, rows: IntegerArray) -> IntegerArray:
-        """Returns the number of the last operator that is strictly before each row.
+        """Return the number of the last operator that is strictly before each row.
 
         That is the one before the operator that the row is inside of. For a row outside of operators, it is the last
         one that began before it, even if it still runs on another thread.
@@ -183,7 +183,7 @@ def order_of_device(operators: Operators, device: int, rows: IntegerArray) -> De
 
 
 def _matched(thread: IntegerArray, label: IntegerArray, is_start: MaskArray) -> MaskArray:
-    """Tells which starts and ends belong together.
+    """Tell which starts and ends belong together.
 
     A start right before an end of its name is a pair. Without these pairs, the start and end around each of them meet.
     So there are as many rounds as operators are nested deep.
@@ -203,7 +203,7 @@ def _matched(thread: IntegerArray, label: IntegerArray, is_start: MaskArray) -> 
 
 
 def _next_boundaries(rows: IntegerArray, thread: IntegerArray, end: int) -> IntegerArray:
-    """Returns the row of the boundary that follows each one on its thread; the end where there is none."""
+    """Return the row of the boundary that follows each one on its thread; the end where there is none."""
     following = np.full(len(rows), end, np.int64)
     if len(rows):
         following[:-1] = np.where(thread[1:] == thread[:-1], rows[1:], end)
@@ -211,7 +211,7 @@ def _next_boundaries(rows: IntegerArray, thread: IntegerArray, end: int) -> Inte
 
 
 def _numbered(values: pl.Series) -> np.ndarray[Any, np.dtype[Any]]:
-    """Returns values as small numbers: 16 bits are sorted by counting, which takes a tenth of the time."""
+    """Return values as small numbers: 16 bits are sorted by counting, which takes a tenth of the time."""
     known = values.unique().sort().to_numpy()
     numbers = np.searchsorted(known, values.to_numpy())
     return numbers.astype(np.uint16 if len(known) <= np.iinfo(np.uint16).max else np.uint32)

@@ -18,7 +18,7 @@ _LATEST: Final = np.iinfo(np.uint64).max
 
 
 def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Returns the `malloc_sequence` of the blocks of accelerators' drivers that are a pool's when the last step ends.
+    """Return the `malloc_sequence` of the blocks of accelerators' drivers that are a pool's when the last step ends.
 
     Args:
         placed: All blocks of the process, as `step_bounds.with_steps` returns them.

@@ -321,7 +321,7 @@ def _implied_steps(marked: pl.DataFrame, attributes: pl.DataFrame) -> tuple[Step
 
 
 def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:
-    """Returns the steps that the events end, each one."""
+    """Return the steps that the events end, each one."""
     return marked.select(
         pl.col("size").alias("number"),
         (pl.col("sequence").shift(1) + 1).fill_null(0).alias("begin_sequence"),
@@ -331,7 +331,7 @@ def _called_steps(marked: pl.DataFrame) -> pl.DataFrame:
 
 
 def _marked_steps(marked: pl.DataFrame, is_begin: pl.Expr) -> pl.DataFrame:
-    """Returns the steps of mstx ranges: from a begin to the end of the same range."""
+    """Return the steps of mstx ranges: from a begin to the end of the same range."""
     # `extra` is the number of the range, the same at its begin and its end.
     begins = marked.filter(is_begin).select("sequence", "device", "extra")
     ends = marked.filter(pl.col("kind") == EventKind.RANGE_END).select(

@@ -119,5 +119,5 @@ ranges: offsets of the bytes that differ, both inclusive.
 
 
 def has_attributes() -> pl.Expr:
-    """Returns whether the `attribute_id` of events names attributes: of some kinds it names something else."""
+    """Return whether the `attribute_id` of events names attributes: of some kinds it names something else."""
     return ~pl.col("kind").is_in([int(EventKind.OWNER), int(EventKind.FUNCTION_CALL)])

@@ -39,11 +39,11 @@ class StepBounds:
         return len(self.ends)
 
     def step_of(self, sequences: Sequences) -> Counts:
-        """Returns the step that had begun last at each event, 0 before the first."""
+        """Return the step that had begun last at each event, 0 before the first."""
         return np.searchsorted(self.begins, sequences, side="right").astype(np.int64)
 
     def ends_before(self, sequences: Sequences) -> Counts:
-        """Returns how many steps had ended before each event."""
+        """Return how many steps had ended before each event."""
         return np.searchsorted(self.ends, sequences, side="left").astype(np.int64)
 
 
@@ -56,7 +56,7 @@ class ProcessSteps:
     by_device: dict[int, StepBounds]
 
     def of(self, device: int) -> StepBounds:
-        """Returns the steps that count for a device."""
+        """Return the steps that count for a device."""
         return self.by_device.get(device, self.shared)
 
     @property
@@ -65,7 +65,7 @@ class ProcessSteps:
         return max([self.shared.ended, *(bounds.ended for bounds in self.by_device.values())])
 
     def groups(self, devices: pl.Series) -> list[tuple[StepBounds, pl.Series]]:
-        """Returns each set of steps with the rows that it counts for.
+        """Return each set of steps with the rows that it counts for.
 
         Args:
             devices: Of the rows.

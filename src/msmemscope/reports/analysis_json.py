@@ -30,7 +30,7 @@ def result_content(result: object, recording: Recording) -> dict[str, Any]:
 
     Args:
         result: A dataclass, or a mapping of such.
-        recording: What it was found in, where stacks are looked up.
+        recording: The recording that it was found in, where stacks are looked up.
 
     Returns:
         Its fields, and `python_stacks` and `native_stacks`: texts by id, as far as the fields name them.

@@ -91,7 +91,7 @@ def _differences(writer: ReportWriter, groups: pl.DataFrame, counts: str, sites:
 
 
 def largest_differences(comparison: Comparison) -> pl.DataFrame:
-    """Sums up the rows of one name, device and call site; the largest differences first, those without any left out.
+    """Sum up the rows of one name, device and call site; the largest differences first, those without any left out.
 
     Memory that belongs to no operator or kernel is a row of its own: the differences of a device sum to that of its
     totals.
@@ -113,7 +113,7 @@ def largest_differences(comparison: Comparison) -> pl.DataFrame:
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """Returns the comparison as one JSON object.
+    """Return the comparison as one JSON object.
 
     `peaks`, `differences` (by name and call site), `peak_parts` (the memory in use at the peaks), `remarks`,
     `coverage`.

@@ -185,7 +185,7 @@ class _Tree:
             parts.sort(key=lambda node: (-node.size_bytes, node.path))
 
     def lines(self) -> Iterator[_Line]:
-        """Yields the lines, the largest parts first, without the beginning that all owners share."""
+        """Yield the lines, the largest parts first, without the beginning that all owners share."""
         roots = self._parts.get(None, [])
         if len(roots) != 1:
             yield from self._lines_of(roots, 0)
@@ -224,13 +224,13 @@ class _Tree:
             yield _Line(depth, _OTHER, left, blocks)
 
     def _only_part(self, node: _Node) -> _Node | None:
-        """Returns the part that holds all of a node, if there is such a part."""
+        """Return the part that holds all of a node, if there is such a part."""
         parts = self._parts.get(node.path, [])
         return parts[0] if len(parts) == 1 and parts[0].size_bytes == node.size_bytes else None
 
 
 def _word(path: str) -> str:
-    """Returns the name of a node, as MindStudio Insight has it where it has one."""
+    """Return the name of a node, as MindStudio Insight has it where it has one."""
     parts = path.split(SEPARATOR)
     if parts[1:] == [_OPERATORS_PART]:
         return _OPERATORS

@@ -14,7 +14,7 @@ OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native librari
 UNEXPLAINED_HOST_MEMORY: Final = "outside of tensors: sampled allocations explain little of it"
 """The same where samples name no line."""
 KEPT_FREE: Final = "freed, and kept by the C library in gaps between other blocks"
-"""What it is where the allocator keeps it."""
+"""The words for memory that the allocator keeps."""
 KEPT_FREE_REMEDY: Final = "Set MALLOC_ARENA_MAX=2, preload jemalloc, or call malloc_trim(0) of the C library now and then: it gives whole pages back."
 """The advice about that."""
 HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what that line makes only adds up."

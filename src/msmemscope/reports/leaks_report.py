@@ -62,7 +62,7 @@ _POOL_LABELS: Final[dict[int, str]] = {
 
 
 def pool_label(pool: int, device: int) -> str:
-    """Returns the name of a pool of a device in lines of the older form."""
+    """Return the name of a pool of a device in lines of the older form."""
     return "Pinned host memory" if is_pinned_memory(pool, device) else _POOL_LABELS.get(pool, "Unknown memory pool")
 
 

@@ -98,7 +98,7 @@ def changes_by_name(changes: MemoryChanges) -> pl.DataFrame:
 
 
 def highest_places(changes: MemoryChanges, recording: Recording) -> pl.DataFrame:
-    """Returns the rows of CHANGE_SCHEMA with the highest `peak_bytes`, and `site`, the call site, null if not known."""
+    """Return the rows of CHANGE_SCHEMA with the highest `peak_bytes`, and `site`, the call site, null if not known."""
     rows = changes.rows.filter(pl.col("peak_bytes") > 0).sort(
         ["peak_bytes", "sequence"], descending=[True, False], maintain_order=True
     )

@@ -86,7 +86,7 @@ def _pool(writer: ReportWriter, found: RankedSites, pool: dict[str, Any], limit:
 
 
 def _told_apart(sites: pl.DataFrame) -> pl.DataFrame:
-    """Adds `label`: the line, and as many of its callers as tell apart the sites that have it."""
+    """Add `label`: the line, and as many of its callers as tell apart the sites that have it."""
     frames = pl.col("site_path").str.split("\n").list
     labelled = sites.with_columns(label="site")
     for count in range(2, _MOST_FRAMES + 1):

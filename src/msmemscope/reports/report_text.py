@@ -227,7 +227,7 @@ _FUNCTION: Final = re.compile(r"(?<=[0-9]\)): [^(),]*")
 
 
 def counted(count: int, noun: str) -> str:
-    """Returns a count with its noun: `1 block`, `1,234 blocks`."""
+    """Return a count with its noun: `1 block`, `1,234 blocks`."""
     return f"{format_count(count)} {noun}" if count == 1 else f"{format_count(count)} {noun}s"
 
 

@@ -87,7 +87,7 @@ def _others(writer: ReportWriter, changes: pl.DataFrame, verdict: str, meaning: 
 
 
 def _operators(changes: pl.DataFrame) -> str:
-    """Returns the operators that most of some changes were found at, with their numbers; empty if none is known."""
+    """Return the operators that most of some changes were found at, with their numbers; empty if none is known."""
     writers = (
         changes.group_by(pl.coalesce("writer", "operator").alias("writer"))
         .agg(pl.len().alias("count"))

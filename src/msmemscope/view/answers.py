@@ -53,7 +53,7 @@ class Answers:
     """Answers what the page asks.
 
     Args:
-        processes: What is shown.
+        processes: The processes to show.
     """
 
     def __init__(self, processes: Sequence[ProcessView]) -> None:

@@ -64,7 +64,7 @@ class Viewer:
     """The server of one session.
 
     Args:
-        processes: What is shown.
+        processes: The processes to show.
         port: Of the address; 0 for any that is free.
 
     Raises:

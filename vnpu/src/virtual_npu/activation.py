@@ -35,8 +35,8 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
 ) -> Configuration:
     """Make torch_npu, imported afterwards, find the virtual NPU. Children of this process find it too.
 
-    What is not given comes from the environment (``VNPU_DEVICES`` ...), then from the defaults. Calling it again with
-    the same choices does nothing.
+    Choices that are not given come from the environment (``VNPU_DEVICES`` ...), then from the defaults. Calling it
+    again with the same choices does nothing.
 
     Args:
         devices: Number of devices.
@@ -47,7 +47,7 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         cann: Version that the packages of CANN report: ``"8.5.0"``; without one they report none.
         driver: Version that the driver reports, likewise.
         workspace: Device memory that operators such as matrix multiplication ask for while they run.
-        overhead: What driver modules take at first use: ``"RUNTIME=128MiB,AICPU=64MiB"``.
+        overhead: Memory that driver modules take at first use: ``"RUNTIME=128MiB,AICPU=64MiB"``.
         faults: Injected faults: ``"fail-allocation:7"``.
         despite_cann: Take the place of a real CANN.
 
@@ -55,8 +55,8 @@ def activate(  # noqa: PLR0913  # one keyword for each choice
         The configuration in force.
 
     Raises:
-        VirtualNpuError: If a value is not accepted, torch_npu is already loaded, torch and torch_npu do not match, a
-            real CANN is there, or the kernels cannot be compiled.
+        VirtualNpuError: If a value is not accepted, if torch_npu is already loaded, or if torch and torch_npu do not
+            match. Also if a real CANN is there, or the kernels cannot be compiled.
     """
     given = {
         "devices": devices,

@@ -119,7 +119,7 @@ def kernels_state() -> str:
 
 
 def described(describe: object) -> str:
-    """Call it; what is wrong is worth a line too."""
+    """Return the result of a call as text; an error is worth a line too."""
     try:
         return str(describe())  # type: ignore[operator]
     except VirtualNpuError as error:

@@ -1,4 +1,4 @@
-"""What can be chosen: one table for the command line, for ``activate()`` and for the environment.
+"""The choices of a user: one table for the command line, for ``activate()`` and for the environment.
 
 The emulated libraries read the environment variables themselves (``native/settings``), so a choice made here travels
 with the process, and to its children.
@@ -148,7 +148,7 @@ def option(variable: str, parse: Callable[[str, object], Any], default: Any, met
 
 @dataclass(frozen=True)
 class Configuration:
-    """What was chosen for one program. Make it with ``Configuration.choose``, which checks and fills in."""
+    """The choices for one program. Make it with ``Configuration.choose``, which checks and fills in."""
 
     devices: int = option("VNPU_DEVICES", parse_devices, 8, "N", "number of devices, 1 to 64")
     memory: int = option(
@@ -193,7 +193,7 @@ class Configuration:
         environment: Mapping[str, str],
         spell: Callable[[str], str] = str,
     ) -> Configuration:
-        """Combine what was given with the environment: what is given wins, ``None`` counts as not given.
+        """Combine the given values with the environment. Given values win; ``None`` counts as not given.
 
         Args:
             given: Values by field name.

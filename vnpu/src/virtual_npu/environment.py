@@ -25,7 +25,7 @@ def environment_variables(
     """Return the variables to be set, and compile the kernels if they are needed and not there yet.
 
     Args:
-        configuration: What was chosen.
+        configuration: The choices of the user.
         environment: The environment that they are added to; the process's own if not given.
         despite_cann: Whether the virtual NPU may take the place of a real CANN.
 

@@ -1,4 +1,4 @@
-"""What can go wrong before a program starts. In the running program the emulated libraries report errors as CANN does."""
+"""Errors before a program starts. In the running program the emulated libraries report errors as CANN does."""
 
 from __future__ import annotations
 

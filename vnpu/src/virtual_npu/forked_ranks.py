@@ -1,8 +1,8 @@
-"""All ranks of a job from one process that has imported torch: what they have in common is in memory once.
+"""All ranks of a job from one process that has imported torch: their common part is in memory once.
 
-``python -m virtual_npu.forked_ranks COUNT FILE ARGUMENTS`` imports torch, and with it torch_npu, becomes one process per
-rank, and runs the file as ``python FILE`` would. Each rank has the variables that torchrun sets. Nothing of torch_npu may
-have touched a device before: a process that has cannot be forked.
+``python -m virtual_npu.forked_ranks COUNT FILE ARGUMENTS`` imports torch, and with it torch_npu. Then it becomes one
+process per rank, and runs the file as ``python FILE`` would. Each rank has the variables that torchrun sets. Nothing of
+torch_npu may have touched a device before: a process that has touched one cannot be forked.
 """
 
 from __future__ import annotations

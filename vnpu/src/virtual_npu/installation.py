@@ -1,4 +1,4 @@
-"""What is installed beside the virtual NPU: torch, torch_npu, and perhaps a real CANN. Nothing of it is imported."""
+"""The packages installed beside the virtual NPU: torch, torch_npu, perhaps a real CANN. Nothing of them is imported."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class CardResult:
     """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns `parts`."""
+        """Return `parts`."""
         return self.parts
 
     @property
@@ -162,7 +162,7 @@ _MOMENT: Final = ["step", "sequence", "device"]
 
 
 def _with_reserves_apart(ledger: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the ledger with the used and the idle memory of pools as parts of their own."""
+    """Return the ledger with the used and the idle memory of pools as parts of their own."""
     of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
     in_use = totals_at(of_pools, ledger["sequence"].unique().sort(), "device", "pool").select(
         "sequence",
@@ -187,7 +187,7 @@ def _with_reserves_apart(ledger: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataF
 
 
 def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the memory beside the driver's memory of this process: unseen, of other processes, and of the host."""
+    """Return the memory beside the driver's memory of this process: unseen, of other processes, and of the host."""
     unrecorded = pl.col("process_bytes") - pl.col("driver_bytes")
     others = pl.col("device_bytes") - pl.col("process_bytes")
     pinned = blocks.filter((pl.col("pool") == Pool.HAL) & (pl.col("device") == DEVICE_CPU))
@@ -212,7 +212,7 @@ def _beside(devices: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(found: pl.DataFrame, bounds: pl.DataFrame) -> pl.DataFrame:
-    """Puts the sizes of each part at the peak, and at the ends of the first and the last step, into one row."""
+    """Put the sizes of each part at the peak, and at the ends of the first and the last step, into one row."""
     key = ["device", "part", "name"]
     first, last = (bounds["step"][0], bounds["step"][-1]) if len(bounds) else (None, None)
     size = pl.col("size_bytes")

@@ -255,32 +255,32 @@ class _Side:
         }
 
     def sites(self) -> pl.Series:
-        """Returns the call sites of all elements."""
+        """Return the call sites of all elements."""
         return self._rows["site"].unique()
 
     def rename_sites(self, names: Mapping[str, str]) -> None:
-        """Gives call sites their names in the other run."""
+        """Give call sites their names in the other run."""
         self._rows = self._rows.with_columns(pl.col("site").replace(names))
 
     def devices(self) -> set[int]:
-        """Returns the devices that anything happened on."""
+        """Return the devices that anything happened on."""
         return {*self._rows["device"].to_list(), *self._peaks}
 
     def rows(self, device: int) -> pl.DataFrame:
-        """Returns the elements of a device, in order."""
+        """Return the elements of a device, in order."""
         return self._rows.filter(pl.col("device") == device)
 
     def peak(self, device: int) -> int:
-        """Returns the most that was in use on a device, bytes."""
+        """Return the most that was in use on a device, bytes."""
         total, _ = self._peaks.get(device, (0, 0))
         return max(int(total), 0)
 
     def remainder(self, device: int) -> int:
-        """Returns the change of memory of a device that belongs to none of its elements, bytes."""
+        """Return the change of memory of a device that belongs to none of its elements, bytes."""
         return int(self._remainders.get(device, 0))
 
     def peak_parts(self) -> pl.DataFrame:
-        """Returns the blocks in use at the peak of each device: `device`, `name`, `site`, `bytes`, `count`."""
+        """Return the blocks in use at the peak of each device: `device`, `name`, `site`, `bytes`, `count`."""
         pools = [int(pool) for pool in FRAMEWORK_POOLS]
         blocks = self.recording.blocks.filter(pl.col("pool").is_in(pools))
         parts = [
@@ -313,7 +313,7 @@ class _Side:
 
 
 def _peak_parts(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
-    """Puts the parts of both sides beside each other."""
+    """Put the parts of both sides beside each other."""
     key = ["device", "name", "site"]
     nothing = pl.lit(0, dtype=pl.Int64)
     none = pl.lit(0, dtype=pl.UInt32)
@@ -360,7 +360,7 @@ def _bounds(recording: Recording, step: int | None) -> tuple[int, int]:
 
 
 def _aligned(base: pl.DataFrame, other: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """Pairs the elements of one device.
+    """Pair the elements of one device.
 
     Returns:
         A table of COMPARISON_SCHEMA, and whether no better pairing exists.
@@ -411,7 +411,7 @@ def _aligned(base: pl.DataFrame, other: pl.DataFrame) -> tuple[pl.DataFrame, boo
 
 
 def _taken(side: pl.DataFrame, places: IntegerArray, prefix: str) -> pl.DataFrame:
-    """Returns the elements at some places, a row of nulls for -1."""
+    """Return the elements at some places, a row of nulls for -1."""
     index = pl.Series(places).set(pl.Series(places) < 0, None)
     chosen = side.select("event", "name", "device", pl.col("net_bytes").alias("bytes"), "sequence", "site")
     return chosen.select(pl.all().gather(index)).rename(lambda name: f"{prefix}_{name}")

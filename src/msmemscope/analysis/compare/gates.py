@@ -35,7 +35,7 @@ class Gate:
     """Or in parts of the first run's value."""
 
     def failures(self, comparison: Comparison) -> list[str]:
-        """Returns one line per device on which the second run has grown more than is accepted."""
+        """Return one line per device on which the second run has grown more than is accepted."""
         lines = []
         for device, base, other in _values(comparison, self.measure):
             growth = other - base
@@ -52,7 +52,7 @@ def parse_gate(text: str, *, option: str) -> Gate:
     """Read a condition.
 
     Args:
-        text: What the user wrote.
+        text: The text that the user wrote.
         option: The option that it was written for, named in the error.
 
     Raises:

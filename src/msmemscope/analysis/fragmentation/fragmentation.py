@@ -325,7 +325,7 @@ def _signed(addresses: pl.Series) -> Addresses:
 
 
 def _pins(recording: Recording, placed: pl.DataFrame, sequence: int) -> pl.DataFrame:
-    """Returns the block that pins each segment that holds any: `device`, `address` of the segment, and `pin_*`."""
+    """Return the block that pins each segment that holds any: `device`, `address` of the segment, and `pin_*`."""
     last = recording.events.filter(pl.col("sequence") <= sequence).tail(1)["timestamp_ns"]
     now = int(last[0]) if len(last) else 0
     age = pl.lit(now) - pl.col("allocated_ns").cast(pl.Int64) if now else pl.lit(None, dtype=pl.Int64)

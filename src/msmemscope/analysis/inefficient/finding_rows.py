@@ -102,7 +102,7 @@ class Intervals:
     end_rows: IntegerArray
 
     def chosen(self, which: MaskArray) -> Intervals:
-        """Returns those where the mask is set."""
+        """Return those where the mask is set."""
         return Intervals(*(getattr(self, field.name)[which] for field in dataclasses.fields(self)))
 
 
@@ -142,7 +142,7 @@ def finding_rows(
     access_kinds = [int(kind) for kind in ACCESS_KINDS]
 
     def numbers(rows: IntegerArray) -> IntegerArray:
-        """Returns the number of the operator of each event, 0 for none."""
+        """Return the number of the operator of each event, 0 for none."""
         known = np.maximum(rows, 0)
         found = np.where(np.isin(kinds[known], access_kinds), order.positions_at(known), order.owners_of(known))
         return np.where(rows == NOWHERE, 0, found)
@@ -276,5 +276,5 @@ def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:
 
 
 def _index(rows: IntegerArray, end: int) -> pl.Series:
-    """Returns rows as indexes; null for those that are no rows."""
+    """Return rows as indexes; null for those that are no rows."""
     return pl.Series(rows, dtype=pl.Int64).to_frame("row").select(pl.when(pl.col("row") < end).then("row"))["row"]

@@ -130,11 +130,11 @@ class InefficientResult:
     """The other patterns of the same process, if they were looked for too."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the findings."""
+        """Return the findings."""
         return self.findings
 
     def kinds_by_block(self) -> pl.DataFrame:
-        """Returns one row per block: `allocation_id` (u64) and `inefficient_type`, its kinds with commas between."""
+        """Return one row per block: `allocation_id` (u64) and `inefficient_type`, its kinds with commas between."""
         bits = pl.col("kind").replace_strict({word: 1 << place for place, word in enumerate(KIND_WORDS)})
         texts = {
             chosen: ",".join(word for place, word in enumerate(KIND_WORDS) if chosen >> place & 1)
@@ -187,7 +187,7 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
 def _find_in_pool(
     uses: BlockUses, order: DeviceOrder, device: int, pool: int, blocks: IntegerArray, options: InefficientOptions
 ) -> dict[InefficientKind, Intervals]:
-    """Finds the inefficient blocks of one pool."""
+    """Find the inefficient blocks of one pool."""
     reported = blocks[uses.sizes[blocks] >= options.mem_size]
     accessed = reported[uses.first_access_rows[reported] != NOWHERE]
     found: dict[InefficientKind, Intervals] = {}
@@ -204,7 +204,7 @@ def _find_in_pool(
 
 
 def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: IntegerArray) -> Intervals:
-    """Finds blocks that were allocated too early; `frees` are the rows of all frees of the pool."""
+    """Find blocks that were allocated too early; `frees` are the rows of all frees of the pool."""
     firsts = _first_uses_elsewhere(uses)[blocks]
     blocks, firsts = blocks[firsts != NOWHERE], firsts[firsts != NOWHERE]
     mallocs = uses.malloc_rows[blocks]
@@ -216,7 +216,7 @@ def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: Int
 
 
 def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: IntegerArray) -> Intervals:
-    """Finds blocks that were freed too late; `mallocs` are the rows of all allocations of the pool."""
+    """Find blocks that were freed too late; `mallocs` are the rows of all allocations of the pool."""
     lasts, frees = uses.last_access_rows[blocks], uses.free_rows[blocks]
     own = np.where(uses.is_malloc_timed[blocks], uses.malloc_rows[blocks], NOWHERE)
     is_late = _others_between(uses, mallocs, own, lasts, frees)
@@ -226,7 +226,7 @@ def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: In
 
 
 def _first_uses_elsewhere(uses: BlockUses) -> IntegerArray:
-    """Returns for each block the row of its first access outside of the operator that allocated it."""
+    """Return for each block the row of its first access outside of the operator that allocated it."""
     allocating = begin_of_operator(uses, uses.malloc_rows)
     is_elsewhere = begin_of_operator(uses, uses.access_rows) != allocating[uses.access_blocks]
     blocks, rows = uses.access_blocks[is_elsewhere], uses.access_rows[is_elsewhere]
@@ -234,7 +234,7 @@ def _first_uses_elsewhere(uses: BlockUses) -> IntegerArray:
 
 
 def _idle(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, threshold: int) -> Intervals:
-    """Finds blocks that were idle, each with its longest time, of equally long ones the first."""
+    """Find blocks that were idle, each with its longest time, of equally long ones the first."""
     is_of_pool = np.zeros(len(uses.sizes), np.bool_)
     is_of_pool[blocks] = True
     chosen = np.flatnonzero(is_of_pool[uses.access_blocks]) if len(order) > threshold else np.zeros(0, np.int64)
@@ -252,7 +252,7 @@ def _idle(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, threshold: 
 def _others_between(
     uses: BlockUses, rows: IntegerArray, own: IntegerArray, low: IntegerArray, high: IntegerArray
 ) -> MaskArray:
-    """Tells for which blocks one of the events has a number between those of two rows, and is not the block's own.
+    """Tell for which blocks one of the events has a number between those of two rows, and is not the block's own.
 
     A number is the row where the operator begins, or the event itself: in the same order, and the same for the same events.
     """

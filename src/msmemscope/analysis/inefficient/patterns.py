@@ -98,7 +98,7 @@ class PatternResult:
     """CHURN_SCHEMA, descending by bytes allocated."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the findings that concern one block each."""
+        """Return the findings that concern one block each."""
         return self.findings
 
 
@@ -136,7 +136,7 @@ def find_memory_patterns(recording: Recording, options: PatternOptions | None = 
 
 
 def _unused(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, reported: IntegerArray) -> Intervals:
-    """Finds blocks that nobody accessed."""
+    """Find blocks that nobody accessed."""
     if not (uses.first_access_rows[blocks] != NOWHERE).any():
         reported = reported[:0]
     is_known_end = uses.is_free_timed[reported] | (uses.free_rows[reported] == NOWHERE)
@@ -151,7 +151,7 @@ def _unused(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, reported:
 
 
 def _redundant(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, reported: IntegerArray) -> Intervals:
-    """Finds blocks whose memory a dead one could have been."""
+    """Find blocks whose memory a dead one could have been."""
     dead = blocks[(uses.last_access_rows[blocks] != NOWHERE) & uses.is_free_timed[blocks]]
     _, size_class = np.unique(uses.sizes, return_inverse=True)
     # One ascending number for a size and a moment of it.
@@ -176,7 +176,7 @@ def _redundant(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, report
 
 
 def _dead_writes(uses: BlockUses, order: DeviceOrder, reported: IntegerArray) -> Intervals:
-    """Finds blocks whose last write nobody read."""
+    """Find blocks whose last write nobody read."""
     chosen = reported[uses.ends_with_write[reported] & uses.is_free_timed[reported]]
     reads, frees = uses.last_read_rows[chosen], uses.free_rows[chosen]
     starts = np.where(reads == NOWHERE, uses.malloc_rows[chosen], reads)
@@ -188,7 +188,7 @@ def _dead_writes(uses: BlockUses, order: DeviceOrder, reported: IntegerArray) ->
 def _churn(
     recording: Recording, uses: BlockUses, order: DeviceOrder, reported: IntegerArray, options: PatternOptions
 ) -> pl.DataFrame:
-    """Finds call sites that allocate and free the same again and again."""
+    """Find call sites that allocate and free the same again and again."""
     freed = reported[uses.is_free_timed[reported]]
     low, high = order.first_after(uses.malloc_rows[freed]), order.last_before(uses.free_rows[freed])
     is_short = high - low + 1 <= options.short_life

@@ -101,7 +101,7 @@ class MarkLeaks:
     """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the leaked blocks, of MARK_LEAK_SCHEMA."""
+        """Return the leaked blocks, of MARK_LEAK_SCHEMA."""
         return self.blocks
 
 
@@ -157,7 +157,7 @@ def find_leaks_between_marks(recording: Recording, mstx_info: str, start_index: 
 
 
 def _marks(recording: Recording, mstx_info: str) -> pl.DataFrame:
-    """Returns the marks with a text: `sequence`, `device`, `thread_id`."""
+    """Return the marks with a text: `sequence`, `device`, `thread_id`."""
     names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text"))
     marks = recording.events.filter(pl.col("kind") == EventKind.MARK).join(
         names, on="name_id", how="left", maintain_order="left"
@@ -179,7 +179,7 @@ def _marks(recording: Recording, mstx_info: str) -> pl.DataFrame:
 
 
 def _ranges(marks: pl.DataFrame, devices: pl.Series) -> dict[int, list[int]]:
-    """Returns for each device that has blocks the marks that count for it."""
+    """Return for each device that has blocks the marks that count for it."""
     if marks["thread_id"].n_unique() <= 1 or marks["device"].n_unique() <= 1:
         everything = marks["sequence"].to_list()
         return dict.fromkeys(devices.to_list(), everything)
@@ -188,7 +188,7 @@ def _ranges(marks: pl.DataFrame, devices: pl.Series) -> dict[int, list[int]]:
 
 
 def _leaked(blocks: pl.DataFrame, device: int, marks: list[int]) -> tuple[int, pl.DataFrame]:
-    """Returns how many blocks of a device were allocated between A and B, and those not freed before C."""
+    """Return how many blocks of a device were allocated between A and B, and those not freed before C."""
     a, b, c = marks
     # In MALLOC order, the range is one slice.
     start, end = (int(position) for position in np.searchsorted(blocks["malloc_sequence"].to_numpy(), [a, b]))
@@ -197,7 +197,7 @@ def _leaked(blocks: pl.DataFrame, device: int, marks: list[int]) -> tuple[int, p
 
 
 def _counted_once(leaked: pl.DataFrame, recording: Recording) -> pl.DataFrame:
-    """Adds `counted_bytes` and `is_reserve`. Leaked blocks are alive at C: of two that overlap, one holds the other."""
+    """Add `counted_bytes` and `is_reserve`. Leaked blocks are alive at C: of two that overlap, one holds the other."""
     is_driver = (leaked["pool"] == Pool.HAL).to_numpy()
     driver = leaked.filter(is_driver)
     is_reserve = np.zeros(leaked.height, dtype=np.bool_)
@@ -224,7 +224,7 @@ def _counted_once(leaked: pl.DataFrame, recording: Recording) -> pl.DataFrame:
 def _without_mapped_parts(
     leaked: pl.DataFrame, counted: Counts, is_mapped: Flags, is_held: Flags, blocks: pl.DataFrame
 ) -> None:
-    """Takes the blocks of pools from physical memory that is mapped elsewhere and has a handle for an address.
+    """Take the blocks of pools from physical memory that is mapped elsewhere and has a handle for an address.
 
     The places are not told: pools' blocks that lie in no block of the driver lie in mapped memory.
     """

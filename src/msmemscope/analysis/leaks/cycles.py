@@ -109,7 +109,7 @@ def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | Non
 
 
 def _similar(blocks: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """Returns the blocks that were allocated as some others were, by line, operator and about the size."""
+    """Return the blocks that were allocated as some others were, by line, operator and about the size."""
     made = ["site_path", "name"]
     sizes = found.group_by(made).agg(smallest=pl.col("size").min(), largest=pl.col("size").max())
     of_lines = blocks.join(sizes, on=made, nulls_equal=True, maintain_order="left")

@@ -68,7 +68,7 @@ class DriverLeaks:
     """Whether the process has blocks of the driver at all."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the blocks, of DRIVER_BLOCK_SCHEMA."""
+        """Return the blocks, of DRIVER_BLOCK_SCHEMA."""
         return self.blocks
 
 

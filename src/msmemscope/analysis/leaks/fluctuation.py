@@ -67,7 +67,7 @@ class Fluctuation:
     """By device and pool; without those that held nothing from the second step on."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the steps, of FLUCTUATION_SCHEMA."""
+        """Return the steps, of FLUCTUATION_SCHEMA."""
         return self.steps
 
 

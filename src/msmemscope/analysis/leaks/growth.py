@@ -100,7 +100,7 @@ class SlowLeaks:
         return (*(one.text for one in self.filling), *self.one_pass)
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the sites, of GROWTH_SCHEMA."""
+        """Return the sites, of GROWTH_SCHEMA."""
         return self.sites
 
 
@@ -142,7 +142,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
 
 
 def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the growing call sites without those that hold one batch at a time, in steps that work on ever larger ones.
+    """Return the growing call sites without those that hold one batch at a time, in steps with ever larger batches.
 
     Args:
         grown: GROWTH_SCHEMA.
@@ -181,7 +181,7 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
 
 
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
-    """Returns the answer with the call sites that grow, and the holders of their blocks."""
+    """Return the answer with the call sites that grow, and the holders of their blocks."""
     grows = blocks.join(grown.select(GROWN_KEY), on=GROWN_KEY, how="semi")
     alive = grows.filter(pl.col("last_end") == pl.col("ended"))
     holders = block_holders(recording)

@@ -1,10 +1,11 @@
 """Growth of host memory that tensors do not explain: Python objects, arrays, native libraries, allocators' reserves.
 
-At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded,
-and how much of it the C library keeps though it is free. CPU tensors are subtracted, and so is memory of an emulated
-device, which lies in the process. What is kept free is judged by itself: a program that frees all it takes can still
-leave gaps. The rest is judged by its floor: the least in each of some equally long stretches of steps. A floor that
-rises from each stretch to the next one is growth. The first stretch is not judged: a program sets itself up in it.
+At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded.
+The part of it that the C library keeps though it is free is recorded too. CPU tensors are subtracted. So is memory of
+an emulated device, which lies in the process. The free memory that is kept is judged by itself: a program that frees
+all it takes can still leave gaps. The rest is judged by its floor: the least in each of some equally long stretches of
+steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a program sets
+itself up in it.
 
 Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or the
 program has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
@@ -278,9 +279,9 @@ def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: Host
 
 
 def _used_bytes(recording: Recording, figures: pl.DataFrame) -> Bytes:
-    """What the process has in use at some moments, besides its blocks.
+    """Return the memory that the process has in use at some moments, besides its blocks.
 
-    Those are CPU tensors, pinned memory, and the memory of an emulated device.
+    The blocks are CPU tensors, pinned memory, and the memory of an emulated device.
 
     Args:
         recording: With MALLOC and FREE.

@@ -60,7 +60,7 @@ def line_of_one_pass(recording: Recording, grown: pl.Series) -> str:
 
 
 def _shared_frames(stacks: Sequence[Sequence[StackFrame]]) -> list[StackFrame]:
-    """Returns the outermost frames that all stacks have in common."""
+    """Return the outermost frames that all stacks have in common."""
     shared = []
     for frames in zip(*stacks, strict=False):
         if any(frame != frames[0] for frame in frames):
@@ -70,7 +70,7 @@ def _shared_frames(stacks: Sequence[Sequence[StackFrame]]) -> list[StackFrame]:
 
 
 def _forwards(frames: Sequence[StackFrame]) -> list[int]:
-    """Returns the places of frames that calls of modules lead to, innermost first, without those of torch itself."""
+    """Return the places of frames that calls of modules lead to, innermost first, without those of torch itself."""
     return [
         place
         for place in range(len(frames) - 1, 0, -1)

@@ -91,7 +91,7 @@ class LeakOverview:
         return pl.concat([self.step_leaks.leaked["malloc_sequence"], *grown]).unique()
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""
+        """Return the blocks that leaked over steps, of LEAK_BLOCK_SCHEMA."""
         return self.step_leaks.to_polars()
 
 

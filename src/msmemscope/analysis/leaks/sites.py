@@ -78,7 +78,7 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
 
 
 def _newer_blocks(group: Numbers, blocks: pl.DataFrame, is_alive: Flags) -> Numbers:
-    """Returns how many blocks of the same group came after each, until it was freed or until the end."""
+    """Return how many blocks of the same group came after each, until it was freed or until the end."""
     allocated = blocks["malloc_sequence"].to_numpy()
     order = np.lexsort((allocated, group))
     # Ordered by group and then by moment: moments are replaced by their ranks, so that both fit into one number.
@@ -94,7 +94,7 @@ def _newer_blocks(group: Numbers, blocks: pl.DataFrame, is_alive: Flags) -> Numb
 
 
 def _compared_with_freed(group: Numbers, groups: int, age: Numbers, is_alive: Flags) -> tuple[Flags, Numbers]:
-    """Returns which blocks are alive and older than any that their group freed, and how many of it were freed as old."""
+    """Return which blocks are alive and older than any that their group freed, and how many of it were freed as old."""
     # Freed ages, ordered by group: how many of a group are at least so old is a difference of two positions.
     stride = int(age.max()) + 2
     freed = np.sort(group[~is_alive] * stride + age[~is_alive])

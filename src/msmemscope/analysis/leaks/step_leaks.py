@@ -224,7 +224,7 @@ class StepLeaks:
         return self.sites.filter(pl.col("leaked_blocks") > 0)
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the leaked blocks, of LEAK_BLOCK_SCHEMA."""
+        """Return the leaked blocks, of LEAK_BLOCK_SCHEMA."""
         return self.leaked
 
 
@@ -304,7 +304,7 @@ def _fill_containers(judged: pl.DataFrame) -> pl.Series:
 
 
 def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
-    """Returns the blocks of any step that were alive at the end of the step after their own, with all their columns."""
+    """Return the blocks of any step that were alive at the end of the step after their own, with all their columns."""
     placed = with_steps(recording.blocks, bounds)
     blocks = placed.filter((pl.col("step") >= WARM_UP_STEPS) & (pl.col("last_end") > pl.col("step")))
     sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
@@ -324,7 +324,7 @@ def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
 
 
 def _kernel_index(launches: pl.Series, allocated: pl.Series) -> pl.Series:
-    """Returns how many launches came before each allocation; null if none was recorded at all."""
+    """Return how many launches came before each allocation; null if none was recorded at all."""
     if launches.is_empty():
         return pl.Series("kernel_index", [None] * len(allocated), dtype=pl.Int64)
     return pl.Series("kernel_index", np.searchsorted(launches.to_numpy(), allocated.to_numpy()))
@@ -337,7 +337,7 @@ def _last_end_ns(recording: Recording, bounds: ProcessSteps) -> int:
 
 
 def _judged(blocks: pl.DataFrame, options: StepLeakOptions, ended: int, *, steps_are_marked: bool) -> pl.DataFrame:
-    """Returns the blocks with their fate, and the columns of their call site."""
+    """Return the blocks with their fate, and the columns of their call site."""
     never = pl.repeat(False, blocks.height, dtype=pl.Boolean, eager=True)
     is_expected = expected_blocks(blocks) if options.judges_sites else never
     blocks = blocks.with_columns(is_expected.alias("is_expected") & ~pl.col("is_reserve"))
@@ -400,7 +400,7 @@ def _sites(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pools(blocks: pl.DataFrame, leaked: pl.DataFrame) -> tuple[tuple[PoolLeaks, ...], pl.DataFrame]:
-    """Returns the pools that leak, and for their sites the peak without them."""
+    """Return the pools that leak, and for their sites the peak without them."""
     pools = []
     schema = {"device": pl.Int16, "pool": pl.UInt8, "site_id": pl.UInt32, "peak_without_bytes": pl.Int64}
     rows: list[tuple[int, int, int, int]] = []

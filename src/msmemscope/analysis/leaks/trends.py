@@ -122,7 +122,7 @@ def growth(series: Figures, least_half: int = 3) -> Trends:
 
 
 def _chance_of_rises(series: Figures) -> Figures:
-    """Returns the chance that each series rises as often as it does, where it hardly falls; elsewhere 1."""
+    """Return the chance that each series rises as often as it does, where it hardly falls; elsewhere 1."""
     changes = np.diff(series, axis=1)
     risen, fallen = np.clip(changes, 0, None).sum(axis=1), np.clip(-changes, 0, None).sum(axis=1)
     in_a_row = np.sign(changes).sum(axis=1)
@@ -130,7 +130,7 @@ def _chance_of_rises(series: Figures) -> Figures:
 
 
 def _score_variance(series: Figures) -> Figures:
-    """Returns the variance of Mann and Kendall's score without a trend, with the correction for equal values."""
+    """Return the variance of Mann and Kendall's score without a trend, with the correction for equal values."""
     count, length = series.shape
     ordered = np.sort(series, axis=1)
     starts = np.ones((count, length), dtype=np.bool_)
@@ -145,7 +145,7 @@ def _score_variance(series: Figures) -> Figures:
 
 
 def _widening(series: Figures, slope: Figures) -> Figures:
-    """Returns the factor by which autocorrelation of neighbouring steps widens the variance; never below 1."""
+    """Return the factor by which autocorrelation of neighbouring steps widens the variance; never below 1."""
     length = series.shape[1]
     rest = series - slope[:, None] * np.arange(length)
     rest = rest - rest.mean(axis=1, keepdims=True)

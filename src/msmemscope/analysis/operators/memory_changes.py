@@ -175,7 +175,7 @@ def changes_coverage(recording: Recording, levels: AbstractSet[Level]) -> Covera
 
 
 def _launch_of(operators: Operators, begins: IntegerArray, memory: _DeviceMemory) -> tuple[IntegerArray, IntegerArray]:
-    """Finds the launch of a kernel that each change of memory belongs to, and the row that each launch begins with.
+    """Find the launch of a kernel that each change of memory belongs to, and the row that each launch begins with.
 
     Args:
         operators: Of the process.
@@ -195,7 +195,7 @@ def _launch_of(operators: Operators, begins: IntegerArray, memory: _DeviceMemory
 
 
 def _memory_rows(events: pl.DataFrame, bounds: tuple[int, int]) -> pl.DataFrame:
-    """Returns the events that change the bytes of pools of frameworks: their row, their change, whether they count."""
+    """Return the events that change the bytes of pools of frameworks: their row, their change, whether they count."""
     is_allocation = pl.col("kind") == EventKind.MALLOC
     # The size of a FREE is known only if its block was seen.
     is_free = (pl.col("kind") == EventKind.FREE) & (pl.col("extra") != 0)
@@ -233,7 +233,7 @@ class _DeviceMemory:
         self.use = MemoryUse.of_changes(self.rows, self.changes)
 
     def totals(self, device: int) -> pl.DataFrame:
-        """Returns a table of TOTAL_SCHEMA."""
+        """Return a table of TOTAL_SCHEMA."""
         columns = {
             "device": pl.repeat(device, len(self.rows), dtype=pl.Int16, eager=True),
             "sequence": self._sequences,
@@ -242,7 +242,7 @@ class _DeviceMemory:
         return pl.DataFrame(columns, schema=TOTAL_SCHEMA)
 
     def highest(self, begins: IntegerArray, ends: IntegerArray) -> IntegerArray:
-        """Returns the most bytes in use between pairs of rows, above those at the first."""
+        """Return the most bytes in use between pairs of rows, above those at the first."""
         _, highest = self.use.extremes(begins, ends)
         return highest - self.use.in_use[np.searchsorted(self.rows, begins)]
 
@@ -254,7 +254,7 @@ def _changes(
     stretches: tuple[IntegerArray, IntegerArray],
     place: IntegerArray,
 ) -> pl.DataFrame:
-    """Returns the rows of one kind of one device.
+    """Return the rows of one kind of one device.
 
     Args:
         events: Of the process.

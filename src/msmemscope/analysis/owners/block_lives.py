@@ -37,7 +37,7 @@ class BlockLives:
 
 
 def program_end(facts: Mapping[str, tuple[str, ...]]) -> int:
-    """Returns the sequence number that the first event after the end of a program has at least; 0 if that is not known.
+    """Return the sequence number that the first event after the end of a program has at least; 0 if that is not known.
 
     Args:
         facts: Of its recording.
@@ -95,7 +95,7 @@ def block_lives(
 
 
 def _are_followed(blocks: Mapping[str, _Numbers], rows: _Numbers, after: _Numbers) -> _Numbers:
-    """Returns of some blocks whether another one of the size was allocated between an event and their end.
+    """Return of some blocks whether another one of the size was allocated between an event and their end.
 
     Args:
         blocks: As above.

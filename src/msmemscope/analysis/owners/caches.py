@@ -94,7 +94,7 @@ class CacheFinder:
         how[rows[fills][(read_at != 0) & (read_at < sequences[fills])]] |= np.uint8(_REFILLED)
 
     def find(self, outlives_a_step: _Numbers) -> _Numbers:
-        """Returns of each block whether it is a part of a key-value cache.
+        """Return of each block whether it is a part of a key-value cache.
 
         Args:
             outlives_a_step: Of each block.
@@ -131,7 +131,7 @@ class CacheFinder:
         return found
 
     def _concatenations(self, sizes: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Returns blocks that are a part of another one, and that one."""
+        """Return blocks that are a part of another one, and that one."""
         parts, read_at = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         results, made_at = (np.concatenate(column) for column in zip(*self._results, strict=True))
         places = np.searchsorted(made_at, read_at)
@@ -145,7 +145,7 @@ class CacheFinder:
         return np.asarray((self._kinds_of(name_ids) & kind) != 0)
 
     def _kinds_of(self, name_ids: _Numbers) -> _Numbers:
-        """Returns the actions of the operators of some names, as bits."""
+        """Return the actions of the operators of some names, as bits."""
         ids = np.where(name_ids < _MOST_NAMES, name_ids, 0)
         most = int(ids.max(initial=0))
         if most >= len(self._kinds):
@@ -162,20 +162,20 @@ class CacheFinder:
 
 
 def _largest(parts: _Numbers, nexts: _Numbers, sizes: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Returns of each concatenation its largest part, of equal ones the first, and itself."""
+    """Return of each concatenation its largest part, of equal ones the first, and itself."""
     order = np.lexsort((parts, -sizes[parts], nexts))
     nexts, first = np.unique(nexts[order], return_index=True)
     return parts[order][first], nexts
 
 
 def _have_twins(values: _Numbers) -> _Numbers:
-    """Returns of each value whether it is there twice or more."""
+    """Return of each value whether it is there twice or more."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray(counts[places.reshape(-1)] > 1)
 
 
 def _roots(parts: _Numbers, nexts: _Numbers, count: int) -> _Numbers:
-    """Returns of each node the first one of its chain; each part stands before its next one."""
+    """Return of each node the first one of its chain; each part stands before its next one."""
     before = np.arange(count)
     before[nexts] = parts
     while True:

@@ -105,7 +105,7 @@ class Decomposition:
     """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
+        """Return `device`, `pool`, `peak_bytes` and NODE_SCHEMA: the tree of owners of each pool at its peak."""
         key = {"device": pl.Int16(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()}
         parts = [pl.Schema({**key, **NODE_SCHEMA}).to_frame()]
         for pool in self.pools:
@@ -117,7 +117,7 @@ class Decomposition:
         return pl.concat(parts)
 
     def ledger_at_peak(self, device: int) -> pl.DataFrame:
-        """Returns the rows of the ledger about a device when its driver memory was at its highest."""
+        """Return the rows of the ledger about a device when its driver memory was at its highest."""
         return self.ledger.filter((pl.col("device") == device) & pl.col("step").is_null())
 
 
@@ -130,7 +130,7 @@ DECOMPOSED_KINDS: Final = (
 def decompose_capture(
     capture: Capture, options: DecompositionOptions | None = None, *, ownership: Ownership | None = None
 ) -> Decomposition:
-    """Decomposes the memory of a capture.
+    """Decompose the memory of a capture.
 
     Only events about memory as such are read as a table. So operators and accesses of a long capture need not fit into
     memory.
@@ -152,7 +152,7 @@ def decompose_capture(
 
 
 def decompose(recording: Recording, options: DecompositionOptions | None = None) -> Decomposition:
-    """Works out the owners of memory.
+    """Work out the owners of memory.
 
     Args:
         recording: Any. Owners that its blocks do not name are worked out from its events.
@@ -187,7 +187,7 @@ def _decompose(recording: Recording, coverage: Coverage, options: DecompositionO
 
 
 def _fewer(ends: pl.DataFrame, owners: int) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Returns the ends of steps for which a table of all owners fits into memory, and a note on those left out."""
+    """Return the ends of steps for which a table of all owners fits into memory, and a note on those left out."""
     every = -(-len(ends) * owners // _MOST_OWNERS_AT_MOMENTS)
     if every <= 1:
         return ends, ()
@@ -198,7 +198,7 @@ def _fewer(ends: pl.DataFrame, owners: int) -> tuple[pl.DataFrame, tuple[str, ..
 
 
 def _pools(peaks: pl.DataFrame, nodes: pl.DataFrame) -> tuple[PoolDecomposition, ...]:
-    """Pairs the peak of each pool with the tree of that moment."""
+    """Pair the peak of each pool with the tree of that moment."""
     found = []
     for row in peaks.iter_rows(named=True):
         is_here = pl.all_horizontal(pl.col(name) == row[name] for name in ("sequence", "device", "pool"))
@@ -210,14 +210,14 @@ def _pools(peaks: pl.DataFrame, nodes: pl.DataFrame) -> tuple[PoolDecomposition,
 
 
 def _with_times(table: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
-    """Adds `timestamp_ns` to a table by its `sequence`."""
+    """Add `timestamp_ns` to a table by its `sequence`."""
     return table.join(times, on="sequence", how="left", maintain_order="left").with_columns(
         pl.col("timestamp_ns").fill_null(0)
     )
 
 
 def _evenly_spread(blocks: pl.DataFrame, peaks: pl.Series, count: int) -> pl.Series:
-    """Returns moments that lie evenly among the allocations and frees, the last of them and the peaks included."""
+    """Return moments that lie evenly among the allocations and frees, the last of them and the peaks included."""
     if count == 0:
         return peaks.clear()
     sequences = pl.concat([blocks["malloc_sequence"], blocks["free_sequence"].drop_nulls()]).sort()

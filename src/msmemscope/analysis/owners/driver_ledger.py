@@ -59,7 +59,7 @@ _POOL_KEY: Final = ["device", "pool"]
 def driver_ledger(
     events: pl.DataFrame, blocks: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Lists the parts of the driver's memory of each device.
+    """List the parts of the driver's memory of each device.
 
     Args:
         events: EVENT_SCHEMA, at least MALLOC, FREE, RESERVED and DEVICE_USAGE.
@@ -112,7 +112,7 @@ def _sum(parts: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
-    """Returns `step`, `sequence`, `device` of the moments of a ledger: each device's peak, and each step's end."""
+    """Return `step`, `sequence`, `device` of the moments of a ledger: each device's peak, and each step's end."""
     of_devices = peaks.filter(pl.col("device") >= 0)
     # Of a device whose driver memory was not observed, the peak of its largest pool.
     at_peaks = (
@@ -146,7 +146,7 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
 
 
 def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Returns the bytes that each pool of a device holds.
+    """Return the bytes that each pool of a device holds.
 
     Where a pool does not report them, the bytes in use stand for them.
     """
@@ -169,7 +169,7 @@ def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFram
 
 
 def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Adds `process_bytes` and `device_bytes`: the last figures of the management interface."""
+    """Add `process_bytes` and `device_bytes`: the last figures of the management interface."""
     reported = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
         "sequence",
         "device",
@@ -182,5 +182,5 @@ def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _module(owner: pl.Expr) -> pl.Expr:
-    """Returns the module of CANN of an owner of the driver's memory."""
+    """Return the module of CANN of an owner of the driver's memory."""
     return owner.str.split(SEPARATOR).list.get(1, null_on_oob=True).fill_null(UNKNOWN_MODULE)

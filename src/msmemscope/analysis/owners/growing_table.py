@@ -26,12 +26,12 @@ class GrowingTable:
         self._rows = 0
 
     def __getitem__(self, name: str) -> _Numbers:
-        """Returns the rows of a column, which may be written to; zeros if there is no such column."""
+        """Return the rows of a column, which may be written to; zeros if there is no such column."""
         column = self._columns.get(name)
         return np.zeros(self._rows, dtype=np.uint32) if column is None else column[: self._rows]
 
     def column(self, name: str, dtype: Any) -> _Numbers:
-        """Returns the rows of a column, which is made where it is missing."""
+        """Return the rows of a column, which is made where it is missing."""
         if name not in self._columns:
             self._columns[name] = np.zeros(self._capacity, dtype=dtype)
         return self[name]

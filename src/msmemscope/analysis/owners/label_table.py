@@ -32,11 +32,11 @@ class LabelTable:
         """Levels on which some text that was asked for has a label."""
 
     def text(self, number: int) -> str:
-        """Returns the label of a number."""
+        """Return the label of a number."""
         return self._texts[number]
 
     def by_level(self, text_ids: _Numbers) -> dict[int, _Numbers]:
-        """Takes label texts apart.
+        """Take label texts apart.
 
         Args:
             text_ids: String ids of label texts.
@@ -61,7 +61,7 @@ class LabelTable:
         return known
 
     def number_of(self, label: str) -> int:
-        """Returns the number of a label; it gets one if it has none."""
+        """Return the number of a label; it gets one if it has none."""
         return self._number(label)
 
     def _number(self, label: str) -> int:

@@ -79,7 +79,7 @@ def owner_text(
 
 
 def _allocator(pool: int, device: int, module: str | None) -> str:
-    """Returns the beginning of the owner of memory that is not pinned."""
+    """Return the beginning of the owner of memory that is not pinned."""
     if module is not None or pool == Pool.HAL:
         return driver_owner(module or UNKNOWN_MODULE, device)
     return POOL_WORDS.get(pool, NOT_AVAILABLE)

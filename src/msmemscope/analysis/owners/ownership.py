@@ -92,13 +92,13 @@ LABEL_KINDS: Final = (EventKind.MALLOC, EventKind.OWNER)
 
 
 def owners_of_capture(capture: Capture) -> Ownership:
-    """Finds the owner of every block that a capture holds."""
+    """Find the owner of every block that a capture holds."""
     batches = capture.restricted_to(OWNER_KINDS).event_batches()
     return find_owners(batches, capture.strings, capture.attribute_frame, program_end(capture.facts))
 
 
 def labelled_blocks(capture: Capture) -> pl.DataFrame | None:
-    """Returns the blocks that the user has labelled, as `Ownership.owners`; None where nobody called `describer`."""
+    """Return the blocks that the user has labelled, as `Ownership.owners`; None where nobody called `describer`."""
     if USER_LABELS_FACT not in capture.facts:
         return None
     finder = OwnerFinder(capture.strings, capture.attribute_frame)
@@ -110,7 +110,7 @@ def labelled_blocks(capture: Capture) -> pl.DataFrame | None:
 def find_owners(
     batches: Iterable[pl.DataFrame], strings: Mapping[int, str], attributes: AttributesOf, ended_at: int = 0
 ) -> Ownership:
-    """Finds the owner of every block in one pass, in memory that grows with the number of blocks.
+    """Find the owner of every block in one pass, in memory that grows with the number of blocks.
 
     Args:
         batches: Parts of a table of `recording.EVENT_SCHEMA`, in sequence order.
@@ -215,7 +215,7 @@ class OwnerFinder:
         return {f"level_{level}": self._blocks[f"level_{level}"] for level in sorted(self._labels.levels_in_use)}
 
     def _in_words(self, blocks: pl.DataFrame) -> pl.DataFrame:
-        """Returns `sequence` and `owner` of blocks with all columns that their owner is made of."""
+        """Return `sequence` and `owner` of blocks with all columns that their owner is made of."""
         attributes = self._attributes_of(blocks["attribute_id"]).select("attribute_id", "module", "is_pinned")
         traits = [name for name in blocks.columns if name != "sequence"]
         # A few combinations stand for all blocks: only they become text one by one.
@@ -281,7 +281,7 @@ class OwnerFinder:
             column[latest_rows] = latest_labels
 
     def _counting(self, rows: _Numbers, kinds: _Numbers) -> _Numbers:
-        """Returns which labels count, of labels on the level for kinds of memory; takes note of saved tensors.
+        """Return which labels count, of labels on the level for kinds of memory; take note of saved tensors.
 
         A block that is an activation as well is something else first. A framework's name of a weight counts, if there
         is one.
@@ -359,7 +359,7 @@ class OwnerFinder:
         last_use[blocks] = np.where(is_backward[ends], _BACKWARD, _FORWARD)
 
     def _rows_of(self, sequences: _Numbers) -> tuple[_Numbers, _Numbers]:
-        """Returns the rows of blocks, and for each sequence number of a MALLOC whether it has one."""
+        """Return the rows of blocks, and for each sequence number of a MALLOC whether it has one."""
         known = self._blocks["sequence"]
         rows = np.searchsorted(known, sequences)
         is_known = rows < len(known)
@@ -385,6 +385,6 @@ class OwnerFinder:
 
 
 def _latest(rows: _Numbers, values: _Numbers) -> tuple[_Numbers, _Numbers]:
-    """Returns each row once, with the last of its values."""
+    """Return each row once, with the last of its values."""
     different, from_end = np.unique(rows[::-1], return_index=True)
     return different, values[::-1][from_end]

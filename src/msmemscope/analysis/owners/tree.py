@@ -33,7 +33,7 @@ _POOL_KEY: Final = ["device", "pool"]
 
 
 def node_totals(blocks: pl.DataFrame, moments: pl.Series) -> pl.DataFrame:
-    """Sums up the blocks alive at moments, for each node of the tree of owners.
+    """Sum up the blocks alive at moments, for each node of the tree of owners.
 
     Args:
         blocks: BLOCK_SCHEMA and `owner`, which has no nulls.

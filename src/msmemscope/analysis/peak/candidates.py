@@ -133,7 +133,7 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
 
 
 def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
-    """Returns the bytes still to come of things that are made beside each weight: for each stack, all weights once."""
+    """Return the bytes still to come of things that are made beside each weight: for each stack, all weights once."""
     originals = step.alive.filter(is_of_model(step))
     stacks = max(copies["python_stack_id"].n_unique(), 1)
     return max(int(originals["size"].sum()) * stacks - int(copies["size"].sum()), step.request_bytes)

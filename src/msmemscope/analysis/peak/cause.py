@@ -141,7 +141,7 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
 
 
 def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | None) -> tuple[Candidate, ...]:
-    """Returns the candidates, the cause first."""
+    """Return the candidates, the cause first."""
     if figures.overlooked_bytes:
         return (Candidate(Cause.NOT_SEARCHED, figures.overlooked_bytes, step.site, is_enough=True),)
     if figures.device < 0 and _is_pinned(figures):
@@ -188,7 +188,7 @@ def _in_full(one: Candidate, figures: MemoryFigures) -> MemoryFigures:
 
 
 def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
-    """Returns a candidate, marked with whether the step finishes without it. The gaps stay."""
+    """Return a candidate, marked with whether the step finishes without it. The gaps stay."""
     is_enough = bool(one.is_enough) or one.freed_bytes >= _in_full(one, figures).lacking_bytes
     return dataclasses.replace(one, is_enough=is_enough)
 

@@ -311,13 +311,13 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
 
 
 def _amounts(source: MemoryFigures | StepComparison | None) -> dict[str, str]:
-    """Returns everything that is in bytes: `slack_bytes` is `slack`; 0 where it is not known."""
+    """Return everything that is in bytes: `slack_bytes` is `slack`; 0 where it is not known."""
     names = [name for name in dir(source) if name.endswith("_bytes")]
     return {name.removesuffix("_bytes"): format_bytes(getattr(source, name) or 0) for name in names}
 
 
 def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
-    """Returns the parts of sentences that depend on the known figures."""
+    """Return the parts of sentences that depend on the known figures."""
     request, gap, missing = figures.request_bytes, figures.largest_gap_bytes, figures.missing_bytes or 0
     least, free, asked = (
         least_of(figures),

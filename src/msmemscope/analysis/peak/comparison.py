@@ -79,7 +79,7 @@ def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
 
 
 def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> float:
-    """Returns the ratio of the sizes of blocks of the failing step to those of the good one.
+    """Return the ratio of the sizes of blocks of the failing step to those of the good one.
 
     Parts of a batch can differ in the order of their sizes, such as tokens that are routed to experts. So blocks are
     compared side by side as well as by their sum. The median of their ratios, by bytes, counts if it is smaller and at
@@ -171,7 +171,7 @@ class FailingStep:
         self.least_need_bytes = self.in_use_bytes + request_bytes
 
     def _made_in(self, step: int) -> pl.DataFrame:
-        """Returns the blocks that a step that has ended allocated."""
+        """Return the blocks that a step that has ended allocated."""
         stretch = self.bounds.begins[step - 1], self.bounds.ends[step - 1]
         return self.blocks.filter(pl.col("malloc_sequence").is_between(*stretch))
 
@@ -223,7 +223,7 @@ class FailingStep:
         )
 
     def _estimated(self, made: pl.DataFrame, since: int, ratio: float) -> int:
-        """Returns the peak of the good step as it would be in the failing one."""
+        """Return the peak of the good step as it would be in the failing one."""
         base = int(blocks_in_use(self.blocks, self.begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)
         # Blocks that the good step has left are in use at the begin of the failing one. They are state that is made

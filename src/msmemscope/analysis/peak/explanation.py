@@ -294,7 +294,7 @@ class _DeviceMemory:
         return cause.step if cause is not None else int(self._steps.step_of(np.array([sequence], dtype=np.uint64))[0])
 
     def _allocation(self, event: pl.DataFrame, sequence: int) -> tuple[str | None, str | None, int | None]:
-        """Returns operator, call site and bytes of the allocation that an event is."""
+        """Return operator, call site and bytes of the allocation that an event is."""
         is_allocation = len(event) and event["kind"][0] in {EventKind.MALLOC, EventKind.OOM}
         if not is_allocation or event["sequence"][0] != sequence or event["device"][0] != self._device:
             return None, None, None
@@ -369,7 +369,7 @@ def _check_moment(recording: Recording, at: int | None) -> None:
 
 
 def _summed(blocks: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """Returns for each group of blocks the columns that the tables of this module have."""
+    """Return for each group of blocks the columns that the tables of this module have."""
     return blocks.group_by(keys).agg(
         size_bytes=pl.col("size").sum(),
         block_count=pl.len(),

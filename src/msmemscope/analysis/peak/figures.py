@@ -207,7 +207,7 @@ def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragm
 
 
 def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigures:
-    """Puts the limit of the process in the place of the machine, if it leaves less room."""
+    """Put the limit of the process in the place of the machine, if it leaves less room."""
     limit, used = state.limit_bytes, state.limit_used_bytes
     if limit is None or used is None or (figures.free_bytes is not None and limit - used > figures.free_bytes):
         return figures
@@ -220,7 +220,7 @@ def _within_limit(figures: MemoryFigures, state: SnapshotFigures) -> MemoryFigur
 def _with_reserve(
     figures: MemoryFigures, recording: Recording, gaps: Fragmentation, blocks: pl.DataFrame, driver: pl.DataFrame
 ) -> MemoryFigures:
-    """Adds the device memory that the pools hold with some blocks, and the live driver's memory that they do not."""
+    """Add the device memory that the pools hold with some blocks, and the live driver's memory that they do not."""
     is_reserve = pool_segments(driver, blocks, recording.events.filter(pl.col("device") == figures.device))
     # Pools report their reserve when they hand out a block: at a failure that is out of date, the driver's blocks are
     # not.
@@ -253,7 +253,7 @@ def _with_reserve(
 
 
 def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
-    """Returns the last figures of the management interface before an event: in use by anybody, and by this process."""
+    """Return the last figures of the management interface before an event: in use by anybody, and by this process."""
     is_reported = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
     reported = events.filter(is_reported & (pl.col("sequence") <= sequence)).tail(1)
     if reported.is_empty():

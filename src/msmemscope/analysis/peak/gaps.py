@@ -68,7 +68,7 @@ def returnable_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragme
 
 
 def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
-    """Returns the kind of fragmentation, and the line that holds the gaps."""
+    """Return the kind of fragmentation, and the line that holds the gaps."""
     pinned = gaps.pinned()
     if pinned.is_empty():
         return Cause.SPLIT, ""
@@ -81,7 +81,7 @@ def _kind(figures: MemoryFigures, gaps: Fragmentation) -> tuple[Cause, str]:
 
 
 def _setting_that_serves(step: FailingStep, figures: MemoryFigures) -> str | None:
-    """Returns the first setting with which the step would finish, empty for none; None if nothing can be replayed."""
+    """Return the first setting with which the step would finish, empty for none; None if nothing can be replayed."""
     capacity, used, reserved = figures.capacity_bytes, figures.device_used_bytes, figures.reserved_bytes
     is_allocating = figures.device in allocating_devices(step.recording)
     if capacity is None or used is None or reserved is None or not is_allocating or is_in_pieces(figures.function):
@@ -106,7 +106,7 @@ def _setting_that_serves(step: FailingStep, figures: MemoryFigures) -> str | Non
 
 
 def _with_requests(allocations: Allocations, until: int, request_bytes: int, times: int) -> Allocations:
-    """Returns the first allocations of a recording, and behind them a request, so many times, that is kept."""
+    """Return the first allocations of a recording, and behind them a request, so many times, that is kept."""
     columns: dict[str, Any] = {
         field.name: np.append(value[:until], np.repeat(value[:1] if until else np.zeros(1, value.dtype), times))
         for field in dataclasses.fields(allocations)

@@ -146,7 +146,7 @@ class OutOfMemoryResult:
     """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns FAILURE_SCHEMA: one row per failure that is described."""
+        """Return FAILURE_SCHEMA: one row per failure that is described."""
         rows = []
         for failure in self.failures:
             cause = failure.cause
@@ -183,7 +183,7 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
 
 
 def _failed_calls(recording: Recording) -> pl.DataFrame:
-    """Returns the last attempt at each allocation that failed."""
+    """Return the last attempt at each allocation that failed."""
     return failed_attempts(recording).filter(~pl.col("is_served")).unique("call", keep="last", maintain_order=True)
 
 

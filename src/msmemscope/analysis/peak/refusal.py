@@ -143,7 +143,7 @@ def find_refusal(recording: Recording, failure: Mapping[str, Any], gaps: Fragmen
 
 
 def _classified(gaps: Fragmentation, held: pl.DataFrame) -> pl.DataFrame:
-    """Adds to the segments whether they are of the small pool, the stream, and the private pool: blocks show it."""
+    """Add to the segments whether they are of the small pool, the stream, and the private pool: blocks show it."""
     begins = gaps.segments.select(segment="address").sort("segment")
     inside = held.select("address", "size", "stream_id", "pool_id").sort("address")
     placed = inside.join_asof(begins, left_on="address", right_on="segment", strategy="backward")
@@ -161,7 +161,7 @@ def _grows_by_pieces(recording: Recording, device: int) -> bool:
 
 
 def _free_runs(gaps: Fragmentation, own: pl.DataFrame, *, is_joined: bool) -> pl.Series:
-    """Returns the bytes of the free blocks of some segments."""
+    """Return the bytes of the free blocks of some segments."""
     free = gaps.gaps.filter(pl.col("segment_address").is_in(own["address"].implode())).sort("address")
     if not is_joined:
         return free["size"]
@@ -171,7 +171,7 @@ def _free_runs(gaps: Fragmentation, own: pl.DataFrame, *, is_joined: bool) -> pl
 
 
 def _given_back(events: pl.DataFrame, device: int, sequence: int) -> tuple[pl.Series, pl.Series]:
-    """Returns the bytes of the blocks that came back, and that went back to the driver, since the program's last call."""
+    """Return the bytes of blocks that came back, and that went back to the driver, since the program's last call."""
     of_driver = pl.col("pool") == Pool.HAL
     before = events.filter((pl.col("device") == device) & (pl.col("sequence") < sequence))
     is_call = pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)]) & ~of_driver
@@ -230,6 +230,6 @@ def refusal_sentences(refusal: Refusal, shorten: Callable[[str], str]) -> Iterat
 
 
 def _counted(count: int, noun: str, size_bytes: int, words: str) -> str:
-    """Returns words with how many of something there are and their bytes; empty for none."""
+    """Return words with how many of something there are and their bytes; empty for none."""
     counted = f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
     return words.format(count=counted, size=format_bytes(size_bytes)) if count else ""

@@ -89,7 +89,7 @@ class AllocatorSettings:
 
 
 def _whole(least: int, most: int, unit: int) -> Callable[[str], int]:
-    """Reads a whole number within bounds, in a unit of bytes."""
+    """Read a whole number within bounds, in a unit of bytes."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and len(text) <= 12 and least <= int(text) <= most):  # noqa: PLR2004

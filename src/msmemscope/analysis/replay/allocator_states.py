@@ -66,7 +66,7 @@ _SEGMENTS, _STATE, _LEFT, _CAME, OWN = range(-4, 1)
 
 
 def with_attributes(recording: Recording, entries: pl.DataFrame) -> pl.DataFrame:
-    """Adds `pool_id` and `asked_bytes`, null where they are not known."""
+    """Add `pool_id` and `asked_bytes`, null where they are not known."""
     names = recording.attributes
     known = [
         (pl.col(name) if name in names.columns else pl.lit(None)).cast(dtype).alias(alias)
@@ -155,7 +155,7 @@ class AllocatorStates:
         return pl.DataFrame(self._parts, schema=PART_SCHEMA, orient="row")
 
     def _follow(self, own: pl.DataFrame) -> None:
-        """Takes in the events of blocks in a window."""
+        """Take in the events of blocks in a window."""
         last = own.filter(pl.col("kind").is_in([ALLOC, _FREE, _COMPLETED])).with_columns(
             begin=pl.when(pl.col("kind") == ALLOC).then("sequence").forward_fill().over("address"),
             malloc=pl.col("malloc").forward_fill().over("address"),

@@ -396,7 +396,7 @@ class _Reader:
         given_up: list[tuple[int, int]],
         segments_of_own: tuple[Column, Column, Column],
     ) -> Allocations:
-        """Puts events in that stand nowhere: emptying the cache, giving up a pool, and completing a free where none is."""
+        """Put in events that stand nowhere: emptying the cache, giving up a pool, completing a free where none is."""
         released, first_address, addresses = segments_of_own
         count = len(columns["actions"])
         order = np.arange(count) * 4 + 2

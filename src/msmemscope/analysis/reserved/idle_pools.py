@@ -147,7 +147,7 @@ class _Pool:
             yield IdleMemory(self._device, self._pool, cause, size, *totals, sites, stream, is_cache)
 
     def _worst_stream(self, allocations: Allocations, windows: _Windows, most: int) -> tuple[int, int, pl.DataFrame]:
-        """Returns the memory of one stream that no step uses, that stream, and the lines that made it so large.
+        """Return the memory of one stream that no step uses, that stream, and the lines that made it so large.
 
         It is the stream with most such memory.
         """
@@ -182,7 +182,7 @@ class _Pool:
         return bool(np.median(gained) >= size / 2)
 
     def _waiting_sites(self) -> pl.DataFrame:
-        """Returns the lines whose blocks waited when most did."""
+        """Return the lines whose blocks waited when most did."""
         waits = self._waiting.with_columns(malloc_sequence="free_sequence", free_sequence="returned_sequence")
         changes = pl.concat(
             [
@@ -211,7 +211,7 @@ def size_by_site(recording: Recording, blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _windows(recording: Recording, allocations: Allocations) -> _Windows | None:
-    """Returns the steps behind the warm-up; of a program without them equal stretches behind the first."""
+    """Return the steps behind the warm-up; of a program without them equal stretches behind the first."""
     steps = recording.steps.drop_nulls("end_sequence").filter(pl.col("number") > WARM_UP_STEPS)
     if len(steps) >= _LEAST_STEPS:
         return _Windows(steps["begin_sequence"].to_numpy(), steps["end_sequence"].to_numpy())
@@ -236,7 +236,7 @@ def is_like_recorded(allocations: Allocations, course: dict[str, Column]) -> boo
 
 
 def _completed_at_once(allocations: Allocations) -> Allocations:
-    """Returns the allocations with each free complete right behind it; events stay in their places."""
+    """Return the allocations with each free complete right behind it; events stay in their places."""
     is_free = allocations.actions == Action.REQUEST_FREE
     is_completion = allocations.actions == Action.COMPLETE_FREE
     place = np.arange(allocations.count, dtype=np.float64)
@@ -253,7 +253,7 @@ def _completed_at_once(allocations: Allocations) -> Allocations:
 
 
 def _columns(allocations: Allocations) -> dict[str, Any]:
-    """Returns the columns that have a row for each event."""
+    """Return the columns that have a row for each event."""
     columns = {field.name: getattr(allocations, field.name) for field in dataclasses.fields(allocations)}
     return {name: column for name, column in columns.items() if getattr(column, "shape", None) == (allocations.count,)}
 

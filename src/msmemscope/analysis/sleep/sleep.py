@@ -114,7 +114,7 @@ class SleepResult:
     """The coverage of the answer."""
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns `sites`."""
+        """Return `sites`."""
         return self.sites
 
     @property
@@ -242,7 +242,7 @@ def growth_of(kept: pl.DataFrame, cycles: int) -> pl.DataFrame:
 
 
 def _total(blocks: pl.DataFrame, kept: pl.DataFrame, device: int, sequence: int) -> int:
-    """Returns the bytes of a device in use right after an event: the driver's blocks, else the memory that stays."""
+    """Return the bytes of a device in use right after an event: the driver's blocks, else the memory that stays."""
     of_driver = blocks.filter((pl.col("device") == device) & (pl.col("pool") == Pool.HAL))
     counted = kept.filter(pl.col("device") == device)["size_bytes"]
     return int((counted if of_driver.is_empty() else blocks_in_use(of_driver, sequence)["size"]).sum())
@@ -263,7 +263,7 @@ def _lacks_mappings(recording: Recording, blocks: pl.DataFrame) -> bool:
 
 
 def _blocks_looked_at(recording: Recording) -> tuple[pl.DataFrame, pl.Series]:
-    """Returns the blocks of accelerators, and which there are; the tensors of a program that uses none."""
+    """Return the blocks of accelerators, and which there are; the tensors of a program that uses none."""
     blocks, _ = owned_blocks(recording)
     of_devices = blocks.filter(pl.col("device") >= 0)
     if of_devices.is_empty():
@@ -272,7 +272,7 @@ def _blocks_looked_at(recording: Recording) -> tuple[pl.DataFrame, pl.Series]:
 
 
 def _kept(events: pl.DataFrame, blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:
-    """Returns the memory in use right after an event: KEPT_SCHEMA without the cycle, the largest first."""
+    """Return the memory in use right after an event: KEPT_SCHEMA without the cycle, the largest first."""
     in_use = blocks_in_use(blocks, sequence)
     ranges = mapped_ranges(events, sequence)
     there, gone = ranges.filter("is_mapped"), ranges.filter(~pl.col("is_mapped"))
@@ -303,13 +303,13 @@ def _kept(events: pl.DataFrame, blocks: pl.DataFrame, sequence: int) -> pl.DataF
 
 
 def _pool_of(lent: pl.DataFrame) -> int:
-    """Returns the pool of some blocks, the driver's if there are several."""
+    """Return the pool of some blocks, the driver's if there are several."""
     pools = lent["pool"].unique()
     return int(pools[0]) if len(pools) == 1 else int(Pool.HAL)
 
 
 def _reported(events: pl.DataFrame, pooled: pl.DataFrame, device: int, sequence: int) -> list[tuple[int, int, int]]:
-    """Returns the unused memory of each pool of a device without an observed driver, as the pool reported it."""
+    """Return the unused memory of each pool of a device without an observed driver, as the pool reported it."""
     mine = pooled.filter(pl.col("device") == device).group_by("pool").agg(pl.col("size").sum())
     reported = reported_reserves(events, device, sequence).join(mine, on="pool", how="left")
     return [(device, int(pool), int(reserved) - int(used or 0)) for pool, reserved, used in reported.iter_rows()]

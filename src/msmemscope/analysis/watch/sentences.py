@@ -36,7 +36,7 @@ _NOUN: Final = pl.when(pl.col("watch") == "tensor").then(pl.lit("tensor")).other
 
 
 def short_operator(name: str) -> str:
-    """Returns the name of an operator, for people."""
+    """Return the name of an operator, for people."""
     return name.removeprefix(_TORCH_OPERATORS)
 
 
@@ -170,13 +170,13 @@ def _bytes_text() -> pl.Expr:
 
 
 def range_texts() -> pl.Expr:
-    """Returns the ranges of bytes that differ as texts, `0-63,128-191`, with `,...` behind them where there are more."""
+    """Return the ranges of bytes that differ as texts, `0-63,128-191`, with `,...` behind them where there are more."""
     more = pl.when("has_more_ranges").then(pl.lit(",...")).otherwise(pl.lit(""))
     return pl.concat_str(_joined(pl.col("ranges"), "-", ","), more)
 
 
 def _joined(ranges: pl.Expr, between_ends: str, between_ranges: str) -> pl.Expr:
-    """Returns lists of ranges as texts; each different list is a few numbers."""
+    """Return lists of ranges as texts; each different list is a few numbers."""
     ends = (pl.element().struct.field(name).cast(pl.String) for name in ("first", "last"))
     return ranges.list.eval(pl.concat_str(ends, separator=between_ends)).list.join(between_ranges)
 
@@ -239,7 +239,7 @@ def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _figures(text: str) -> dict[str, int] | None:
-    """Reads the figures of the coverage; None if they are damaged."""
+    """Read the figures of the coverage; None if they are damaged."""
     pairs = (part.partition("=") for part in text.split(","))
     figures = {key: int(value) for key, _, value in pairs if _NUMBER.fullmatch(value)}
     return figures if figures.keys() >= _FIGURES else None

@@ -167,7 +167,7 @@ class WatchResult:
         return bool(self.extent) or not (self.changes.is_empty() and self.watched.is_empty())
 
     def to_polars(self) -> pl.DataFrame:
-        """Returns the changes."""
+        """Return the changes."""
         return self.changes
 
 
@@ -205,7 +205,7 @@ def _why_not_watched(recording: Recording) -> Coverage:
 
 
 def _with_attributes(recording: Recording) -> pl.DataFrame:
-    """Returns the events about watched memory, with their attributes."""
+    """Return the events about watched memory, with their attributes."""
     events = recording.events.filter(pl.col("kind").is_in([int(kind) for kind in WATCH_KINDS]))
     names = recording.strings.select(pl.col("id").alias("name_id"), pl.col("text").alias("name"))
     numbers = [name for name, kind in WATCH_CHANGE_SCHEMA.items() if name in ATTRIBUTE_SCHEMA and kind == pl.Int64()]
@@ -258,7 +258,7 @@ def _changes(recording: Recording, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _origins(recording: Recording, identities: pl.Series, prefix: str) -> pl.DataFrame:
-    """Returns who allocated some blocks: the operator, and the line of the program."""
+    """Return who allocated some blocks: the operator, and the line of the program."""
     wanted = identities.drop_nulls().unique().cast(pl.UInt64)
     blocks = recording.blocks.filter(pl.col("allocation_id").is_in(wanted.implode()))
     site = pl.when(~pl.col("site").is_in(UNKNOWN_SITES)).then("site")

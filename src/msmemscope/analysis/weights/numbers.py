@@ -196,7 +196,7 @@ def _pools(recording: Recording, duration_ns: int) -> pl.DataFrame:
 
 
 def _binned(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Adds the bin of each block by size and by lifetime, and its size as a key."""
+    """Add the bin of each block by size and by lifetime, and its size as a key."""
     lasted = pl.col("freed_ns").cast(pl.Int128) - pl.col("allocated_ns").cast(pl.Int128)
     chosen = blocks.select(
         *POOL_KEY,

@@ -37,7 +37,7 @@ class _AutomaticHooks:
         self._caches = CacheLabels() if hook_type is HookType.DECOMPOSE else None
 
     def enable(self) -> None:
-        """Hook what is there, and the rest when it is imported."""
+        """Hook the frameworks that are imported, and the others when they are imported."""
         if self.is_on or self.is_left_to_program:
             return
         self.is_on = True
@@ -103,14 +103,14 @@ _sleep_hooks = _AutomaticHooks(HookType.SLEEP)
 def enable_automatic_hooks() -> None:
     """Label the memory of every known framework in the version that the program uses.
 
-    What is imported already is hooked now, the rest when it is imported. Does nothing if they are on, or if the program
-    has called `init_framework_hooks` for labels itself.
+    Frameworks that are imported already are hooked now, the others when they are imported. Does nothing if they are on,
+    or if the program has called `init_framework_hooks` for labels itself.
     """
     _hooks.enable()
 
 
 def disable_automatic_hooks() -> None:
-    """Give back what `enable_automatic_hooks` hooked. What the program hooked itself stays."""
+    """Give back what `enable_automatic_hooks` hooked. Hooks of the program itself stay."""
     _hooks.disable()
 
 

@@ -1,8 +1,8 @@
-"""Staying out of what `torch.compile` compiles.
+"""Keeps our wrappers out of the code that `torch.compile` compiles.
 
-Its tracer follows calls into any Python function: in our wrappers it would meet what it cannot trace, and break graphs
-where the program alone has none, or compile the wrapper and lose its labels. PyTorch has a list of packages that are run
-as they are.
+Its tracer follows calls into any Python function. In our wrappers it would meet code that it cannot trace, and break
+graphs where the program alone has none. Or it would compile the wrapper and lose its labels. PyTorch has a list of
+packages that are run as they are.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _TARGETS = (
         "_PartitionedParameterCoordinator__all_gather_params",
         labels=_ALL_GATHER,
     ),
-    # What came is put together where somebody waits for it.
+    # The received parts are put together where somebody waits for them.
     *(
         target
         for kind in ("AllGatherHandle", "AllGatherCoalescedHandle")

@@ -10,7 +10,7 @@ _BUFFERS: Final = ("grads_in_partition", "grad_partitions_flat_buffer", "average
 
 
 def label_gradients_of_zero(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
-    """Label what an optimizer of ZeRO holds: sums over all processes, and the buckets in which they are exchanged.
+    """Label gradients that an optimizer of ZeRO holds: sums over all processes, and the buckets that exchange them.
 
     Args:
         args: The optimizer is the first.

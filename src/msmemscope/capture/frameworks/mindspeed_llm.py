@@ -1,6 +1,6 @@
 """MindSpeed LLM: training on Megatron, whose modules it changes.
 
-Several classes are Megatron's own, and the files of MindSpeed LLM only have functions that replace parts of them: these
+Several classes are Megatron's own. The files of MindSpeed LLM only have functions that replace parts of them. So these
 targets are looked for in both.
 """
 

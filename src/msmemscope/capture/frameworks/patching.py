@@ -1,8 +1,8 @@
 """Putting hooks into frameworks as the program imports them, and taking them out again.
 
-Nothing is imported for it: what the program has imported is patched at once, the rest when it is imported. A function
-that another module has imported by name before (`from x import f`) is the unwrapped one there, and stays so. One that
-was imported by name afterwards is our wrapper, also when the hooks are gone; it rests then.
+Nothing is imported for it. Modules that the program has imported are patched at once, others when they are imported. If
+another module has imported a function by name before (`from x import f`), it keeps the unwrapped one. If it imports the
+function by name afterwards, it keeps our wrapper, also when the hooks are gone. The wrapper rests then.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Patcher:
         """Hook all targets of some tables for a holder; those that it has already are left as they are.
 
         Args:
-            hook_sets: What is hooked.
+            hook_sets: The functions to hook.
             holder: Who wants it.
             take_snapshot: Takes a snapshot of the given name. A holder whose targets want snapshots gives it.
         """
@@ -98,7 +98,7 @@ class Patcher:
                 self.release(holder)
 
     def _patch(self, module_name: str) -> None:
-        """Patch what is claimed in a module. Never raises: it may run in the middle of the program's imports."""
+        """Patch the claimed functions of a module. Never raises: it may run in the middle of the program's imports."""
         with self._lock:
             for holder, claims in self._claims.items():
                 for (module, target), hook_set in claims.items():

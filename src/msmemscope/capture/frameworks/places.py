@@ -1,7 +1,8 @@
 """One function of a program, wrapped: what happens around its calls, and how it is given back.
 
-The wrapper is transparent. It has the name, signature and kind (method, coroutine function, generator) of what it wraps,
-passes on every exception, and rests when nobody wants anything of it. What goes wrong on our side is one line on stderr.
+The wrapper is transparent. It has the name, signature and kind (method, coroutine function, generator) of the function.
+It passes on every exception, and rests when nobody wants anything of it. If something goes wrong on our side, one line
+on stderr says so.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ABSENT: Any = object()
 
 
 class NotAFunctionError(Exception):
-    """What stands in a place cannot be wrapped; the text says what it is."""
+    """The error for an object in a place that cannot be wrapped; the text says what it is."""
 
 
 class _Claim(NamedTuple):
@@ -39,7 +40,7 @@ class _Claim(NamedTuple):
     take_snapshot: Callable[[str], None] | None
 
     def snapshots_of_moments(self) -> Callable[[str], None] | None:
-        """Returns a call that takes the snapshot of a moment, `Start` or `End`; None if nothing takes any."""
+        """Return a call that takes the snapshot of a moment, `Start` or `End`; None if nothing takes any."""
         take = self.take_snapshot
         name = f"{self.module}@{self.target.class_name}@{self.target.function}"
         return None if take is None else lambda moment: take(f"{name}@{moment}")
@@ -82,9 +83,9 @@ class Place:
 
         Args:
             holder: Who wants it.
-            target: What is wanted.
+            target: The wanted effect on the function.
             module: The name of the module that it was found in, for snapshots.
-            take_snapshot: Takes one; needed where the target wants snapshots.
+            take_snapshot: Takes a snapshot; needed where the target wants snapshots.
 
         Raises:
             ValueError: If the target wants snapshots, and nothing takes them.
@@ -100,7 +101,7 @@ class Place:
             self._settle()
 
     def release(self, holder: str) -> bool:
-        """Drop what a holder wanted. True if the original is in its place again."""
+        """Drop the targets of a holder. True if the original is in its place again."""
         self._claims = tuple(claim for claim in self._claims if claim.holder != holder)
         self._settle()
         return not self._claims and self._take_away()
@@ -139,7 +140,7 @@ class Place:
         _wrapped[id(self._attribute)] = self
 
     def _inherited(self) -> Any:
-        """What the class has from its bases; a plain method is looked up at each call, as others may replace it."""
+        """The attribute that the class inherits. A plain method is looked up at each call, as others may replace it."""
         if not isinstance(self._owner, type):
             raise NotAFunctionError
         raw = next((vars(base)[self._name] for base in self._owner.__mro__ if self._name in vars(base)), _ABSENT)
@@ -188,7 +189,7 @@ class Place:
             _native.warn(f"{what} of {owner}.{self._name} failed: {type(error).__name__}: {error}")
 
     def returned(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Do what is done with the result of a call. Never raises."""
+        """Run the callbacks on the result of a call. Never raises."""
         for callback in self.callbacks:
             self._call(callback, result, args, kwargs)
 
@@ -223,7 +224,7 @@ class Place:
 
 
 class RestingPlace(Place):
-    """What a place is in a process that it was sent to: nobody wants anything of it."""
+    """A place in a process that it was sent to: nobody wants anything of it there."""
 
     labels = ()
     take_snapshot = None

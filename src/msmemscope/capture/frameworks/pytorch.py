@@ -75,7 +75,8 @@ _DDP_TARGETS = (
 
 _AUTOGRAD_TARGETS = (
     *functions("torch.autograd.function", "FunctionCtx", "save_for_backward", callback=Callback.SAVED),
-    # What a backward pass begins with is made before it runs, and read by it: without a label, as if it had been saved.
+    # The first gradients of a backward pass are made before it runs, and the pass reads them. Without a label they
+    # would look like saved tensors.
     *functions("torch.autograd", "", "_make_grads", labels=((OPS_ATEN, LabelLevel.DETAIL_1),)),
 )
 # Compiled code saves some tensors beside what it saves like others.

@@ -25,7 +25,7 @@ def known_frameworks() -> tuple[Framework, ...]:
 
 
 def find_hook_sets(framework: str, version: str, component: str, hook_type: str) -> tuple[HookSet, ...]:
-    """What the tables have for a component.
+    """Return the hook sets that the tables have for a component.
 
     Raises:
         ConfigurationError: If one of the words is not known; it says what is.
@@ -59,7 +59,7 @@ def find_hook_sets(framework: str, version: str, component: str, hook_type: str)
 
 
 def find_automatic_sets(framework: Framework, version: str, hook_type: HookType) -> tuple[HookSet, ...]:
-    """What is hooked for something in a framework of a version, of all its components; nothing for unknown versions."""
+    """Return the hook sets of all components of a framework, for one version and type; none for unknown versions."""
     sets = [each for each in framework.hook_sets if each.hook_type is hook_type]
     numbers = framework.numbers_of(version)
     found: list[HookSet] = []

@@ -1,4 +1,4 @@
-"""Which functions of which framework are hooked, and what for: the words of the tables.
+"""The words of the tables: which functions are hooked in a framework, and what for.
 
 The tables stand in a file per framework. Names of modules, classes and functions are those of the published packages.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HookType(Enum):
-    """What hooks of a component are for."""
+    """The purposes of hooks of a component."""
 
     DECOMPOSE = "decompose"
     """Labels say what memory is for."""
@@ -29,24 +29,27 @@ class HookType(Enum):
 
 
 class Callback(Enum):
-    """What is done with the result of a function: labels for blocks that exist then."""
+    """The use of a function's result: labels for blocks that exist then."""
 
     WEIGHTS = "weights"
     """The parameters and buffers of the model that a runner has loaded."""
     KV_CACHE = "kv_cache"
     """The tensors of the cache, by layer, that a runner has allocated."""
     SAVED = "saved"
-    """What a function of autograd, its `ctx` the first argument, has saved for its backward pass."""
+    """Tensors that a function of autograd, its `ctx` the first argument, has saved for its backward pass."""
     SAVED_BY_COMPILED = "saved by compiled code"
     """The same with the `ctx` as second argument."""
     SAVED_BY_CHECKPOINT = "saved by checkpoints"
-    """What a checkpoint, its frame the first argument, keeps to run a function again: the further arguments, and itself."""
+    """Tensors that a checkpoint keeps to run a function again.
+
+    These are the further arguments, and the tensors that its frame has. The frame is the first argument.
+    """
     SHARDED_GRADIENTS = "gradients of fully_shard"
-    """What the parameters of a group, the first argument, have of gradients that are not exchanged yet."""
+    """Gradients that the parameters of a group, the first argument, have not exchanged yet."""
     ZERO_GRADIENTS = "gradients of ZeRO"
-    """What an optimizer of DeepSpeed's ZeRO, the first argument, holds of gradients."""
+    """Gradients that an optimizer of DeepSpeed's ZeRO, the first argument, holds."""
     ZERO_GRADIENT = "gradient of ZeRO"
-    """What a parameter, the second argument, has of a gradient there."""
+    """The gradient that a parameter, the second argument, has there."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Target:
 
 @dataclass(frozen=True)
 class HookSet:
-    """What is hooked in one component of a framework, for some versions."""
+    """The hooks in one component of a framework, for some versions."""
 
     framework: str
     versions: str

@@ -1,9 +1,10 @@
-"""Key-value caches of transformers: what a layer of a cache holds after each update is labelled.
+"""Key-value caches of transformers: the tensors that a layer of a cache holds after each update get labels.
 
-In training a cache only passes on what the backward pass is going to read, or what that was copied from: activations.
+In training a cache only passes on activations: tensors that the backward pass is going to read, or that those were
+copied from.
 
-The method is part of what programs compile as a whole graph, so our function is one that the tracer of `torch.compile` follows
-like the program's own: where it compiles, our part is left out, and no graph breaks.
+Programs compile the method as part of a whole graph. So the tracer of `torch.compile` must be able to follow our
+function like the program's own. Where it compiles, our part is left out, and no graph breaks.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def label_cache(cache: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 
     Args:
         cache: A cache of transformers.
-        args: Of its method; the number of the layer is the last of the leading ones that is an int.
+        args: The arguments of its method. The first int among them is the number of the layer.
         kwargs: The number may be here, as `layer_idx`.
     """
     global _has_failed  # noqa: PLW0603 - one line says it for all caches

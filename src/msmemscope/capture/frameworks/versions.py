@@ -15,10 +15,10 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 def version_numbers(text: str) -> tuple[int, ...]:
-    """The numbers of a version, without zeros at the end, so that 2.6 and 2.6.0 are equal.
+    """Return the numbers of a version, without zeros at the end, so that 2.6 and 2.6.0 are equal.
 
-    Each part gives the number it begins with, and a part that goes on after its number is the last: `v2.14.0a0+cpu` is
-    2, 14 and, left out, 0.
+    Each part gives the number it begins with. A part that goes on after its number is the last. So `v2.14.0a0+cpu`
+    gives 2 and 14; the 0 at the end is left out.
 
     Raises:
         ValueError: If it begins with no number.
@@ -64,6 +64,6 @@ def fitting(version: tuple[int, ...], ranges: Iterable[str]) -> tuple[str, ...]:
 
 
 def _after(last: str) -> tuple[int, ...]:
-    """The first version that is too late for a range: of 2.9 and 2.9.1 it is 2.10, of 2 it is 3."""
+    """Return the first version that is too late for a range. For 2.9 and 2.9.1 that is 2.10, for 2 it is 3."""
     first, *rest = (int(number) for number in _NUMBER.findall(last))
     return (first, rest[0] + 1) if rest else (first + 1,)

@@ -1,6 +1,7 @@
 """vLLM on CUDA devices: its allocator and its worker put memory to sleep, and wake it.
 
-The names hold in the published packages 0.11.0 and 0.23.0. What verl's rollouts call ends here, in the process that has the memory.
+The names hold in the published packages 0.11.0 and 0.23.0. The calls of verl's rollouts end here, in the process that
+has the memory.
 """
 
 from __future__ import annotations

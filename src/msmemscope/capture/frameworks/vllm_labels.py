@@ -26,7 +26,7 @@ _DEEPEST_NESTING = 8
 def label_weights(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
     """Label the weights of a model runner: of the model, of the drafter of speculative decoding, and of LoRA.
 
-    Of a tensor that several of them share, the most particular label counts: the one that is given last.
+    If several of them share a tensor, the most particular label counts: the one that is given last.
 
     Args:
         args: The runner is the first; its `model` and `drafter.model` are modules of torch, or stand for one.
@@ -44,7 +44,7 @@ def label_weights(_result: Any, args: tuple[Any, ...], _kwargs: dict[str, Any]) 
 
 
 def label_kv_cache(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Label the tensors of the key-value cache with what kind of layer they belong to.
+    """Label the tensors of the key-value cache with the kind of the layer that they belong to.
 
     Args:
         result: Layer name -> tensor, or tuple, list or dict of tensors.
@@ -62,7 +62,7 @@ def label_kv_cache(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _specs_of_layers(runner: Any, config: Any) -> dict[str, Any]:
-    """What kind of cache each layer has; newer runners say it, in older ones it follows from the groups."""
+    """Return the kind of cache of each layer. Newer runners say it. In older ones it follows from the groups."""
     ask = getattr(runner, "_get_layer_kv_cache_specs", None)
     if callable(ask) and config is not None:
         return dict(ask(config))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         """One verb. The docstring of its class is the text of its help."""
 
         name: str
-        """What is typed after `msmemscope`."""
+        """The word that is typed after `msmemscope`."""
 
         def prepare_parser(self, parser: argparse.ArgumentParser) -> None:
             """Add the arguments of the verb."""
@@ -62,7 +62,7 @@ VERBS_BY_PURPOSE: Final[Mapping[str, Mapping[str, str]]] = {
         "completion": "Print a script with which a shell completes command lines.",
     },
 }
-"""What one wants to do, and the verbs for it: what is typed after `msmemscope`, and one line about it.
+"""The verbs for each purpose: what is typed after `msmemscope`, and one line about it.
 
 `bug-report` is `BugReportCommand` in the module `bug_report`.
 """
@@ -81,7 +81,7 @@ VERBS_OF_OTHERS: Final[Mapping[str, str]] = {
     "table": "msmemscope top ranks call sites; msmemscope report writes a page with tables",
     "transform": "msmemscope export --to=FORMAT writes files for other tools",
 }
-"""What people type who know another profiler, and what does that here."""
+"""Verbs that users of another profiler type, and the way to do the same here."""
 
 
 def command_named(verb: str) -> Command:

@@ -99,18 +99,18 @@ class AnalyzeCommand:
         findings = _analyze(question, asked, options, frames=frames, as_json=arguments.json)
         if question.findings is None or not arguments.fail_on_findings:
             return 0
-        # What could not be looked at has not passed.
+        # A process that could not be looked at has not passed.
         return 0 if findings == 0 else EXIT_STATUS_FAILURE
 
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """What a question is asked about."""
+    """The subject of a question."""
 
     typed: str | None
     """PATH, if it was given."""
     path: Path
-    """What it stands for."""
+    """The path that it stands for."""
     folders: Sequence[Path]
     """The captures in it, where it is a folder of several."""
 
@@ -148,8 +148,8 @@ def _analyze(
     """Analyse every process at a path.
 
     Args:
-        question: What is asked.
-        asked: What it is asked about.
+        question: The question that is asked.
+        asked: The subject of the question.
         options: Of the question.
         frames: Of call sites that are shown.
         as_json: Whether stdout gets JSON instead of text.

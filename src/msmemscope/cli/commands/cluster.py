@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from msmemscope.cluster.capture_task import CaptureOutcome, TaskOptions
     from msmemscope.cluster.captures import FoundCaptures
 
-# What it is made with, the other verbs need not wait for: it is imported when this verb is chosen.
+# The modules that make its answer are imported when this verb is chosen: other verbs need not wait for them.
 
 _EXAMPLE: Final = "msmemscope cluster /shared/job-17 -o cluster.html --summaries=summaries.parquet"
 _MOST_JOBS: Final = 4096

@@ -51,7 +51,7 @@ class DoctorCommand:
 
 
 def finding_text(finding: Finding) -> str:
-    """What a check found: a line, and the advice below it."""
+    """Return the finding of a check as text: a line, and the advice below it."""
     text = f"{finding.status.value:8}  {finding.subject}: {finding.detail}\n"
     if finding.advice:
         text += textwrap.fill(finding.advice, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT) + "\n"

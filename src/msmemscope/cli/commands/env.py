@@ -64,7 +64,7 @@ class EnvCommand:
 
     @staticmethod
     def _settings(options: list[str], native_folder: str) -> str:
-        """What every program of the shell is to collect, as the options say.
+        """Return the settings of every program of the shell, as the options say.
 
         Raises:
             UsageError: If an option or a value is not accepted, or something is no option.

@@ -170,7 +170,7 @@ def _key(given: str | None) -> str | None:
 
 
 def _name_of(path: Path) -> str:
-    """Returns what a capture or a file is called, without the endings of files."""
+    """Return what a capture or a file is called, without the endings of files."""
     absolute = path.absolute()
     if path.is_dir():
         return absolute.parent.name if absolute.name == "event_log" else absolute.name

@@ -146,7 +146,7 @@ def _followed(given: str | None) -> list[FollowedCapture]:
 
 
 def _worth_watching(captures: list[FollowedCapture]) -> list[FollowedCapture]:
-    """Return those whose program runs, if any does: beside them nobody looks for what has ended."""
+    """Return the captures whose program runs, if any does: beside them nobody looks for ended ones."""
     return [capture for capture in captures if capture.is_alive] or captures
 
 

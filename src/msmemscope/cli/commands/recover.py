@@ -112,7 +112,7 @@ class RecoverCommand:
 
 
 def _tell(summary: RunSummary, config: Config) -> None:
-    """Print what the end of a program that runs without a launcher prints, as much of it as its settings ask for."""
+    """Print the same as the end of a program without a launcher, as much of it as its settings ask for."""
     from msmemscope.launch import messages
     from msmemscope.launch.proceedings import tell_end, tell_settings
     from msmemscope.reports.terminal import render_run
@@ -154,7 +154,7 @@ def _session(text: str | None) -> int | None:
 
 
 def _remove_stale_launches(root: Path, *, running: bool) -> None:
-    """Take away what a launcher left that was killed; processes that still run need it."""
+    """Remove the folder that a killed launcher left; processes that still run need it."""
     if running:
         return
     for directory in root.glob(f"{LAUNCH_DIRECTORY_PREFIX}*"):

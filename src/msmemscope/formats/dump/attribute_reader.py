@@ -1,11 +1,11 @@
 """The Attr column of dumps, by name and never by position.
 
 Two forms: `{allocation_id:4,addr:0x…,size:64}` of CSV files, which knows no escaping, and
-`{"allocation_id":"4","addr":"0x…","size":"64"}` of DB files. Older tools break the second where a value holds a colon:
-then what is left without its quotes is the first form again.
+`{"allocation_id":"4","addr":"0x…","size":"64"}` of DB files. Older tools break the second where a value holds a colon.
+Without its quotes, the text is the first form again.
 
-Almost every row begins with the same three attributes, and what follows repeats except for running totals. So the begin
-and the totals are taken apart as whole columns, and the rest once per different text.
+Almost every row begins with the same three attributes, and the rest repeats except for running totals. So the begin and
+the totals are taken apart as whole columns. The rest is taken apart once per different text.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _BEHIND_OWNER: Final = re.compile(rf",\s*(?=(?:{'|'.join(_KEYS_BEHIND_OWNER)}):)
 
 @dataclass(frozen=True)
 class AttributeColumns:
-    """What the Attr column of some rows says."""
+    """The Attr column of some rows, taken apart."""
 
     numbers: pl.DataFrame
     """`allocation_id`, `streamId`, `taskId` (u64), `size`, `total`, `used`, `process_used`, `device_used` (i64) and `addr`
     (text), null where not said; `pinned` (bool)."""
     rest: LocalTexts
-    """What is left, for `parse_rest`."""
+    """The rest of each text, for `parse_rest`."""
 
 
 class Rest(NamedTuple):
-    """What one text of `AttributeColumns.rest` says."""
+    """One text of `AttributeColumns.rest`, taken apart."""
 
     flags: int
     pool: int
@@ -64,11 +64,11 @@ class Rest(NamedTuple):
     asked_bytes: int
     """Of an OOM."""
     pairs: tuple[tuple[str, str], ...]
-    """What `attribute` is made of: names and values; the module of the driver as `module`."""
+    """The names and values that make up `attribute`; the module of the driver as `module`."""
 
 
 def attribute_columns(column: pl.Series) -> AttributeColumns:
-    """Takes a column of attributes apart.
+    """Take a column of attributes apart.
 
     Args:
         column: Texts in either form; null where there are none.
@@ -116,12 +116,12 @@ def attribute_columns(column: pl.Series) -> AttributeColumns:
 
 
 def _after(text: pl.Expr, prefix: str) -> pl.Expr:
-    """Returns what stands behind a prefix; null where the text does not begin with it."""
+    """Return what stands behind a prefix; null where the text does not begin with it."""
     return pl.when(text.str.starts_with(prefix)).then(text.str.slice(len(prefix)))
 
 
 def _with_others(frame: pl.DataFrame, column: pl.Series, is_other: pl.Series) -> pl.DataFrame:
-    """Fills in the rows that begin in another way, by searching each attribute by its name."""
+    """Fill in the rows that begin in another way, by searching each attribute by its name."""
     text = pl.col("text")
 
     def found(key: str, value: str) -> pl.Expr:
@@ -139,13 +139,13 @@ def _with_others(frame: pl.DataFrame, column: pl.Series, is_other: pl.Series) ->
 
 
 def _with_some_rows(frame: pl.DataFrame, chosen: pl.Series, values: pl.DataFrame) -> pl.DataFrame:
-    """Returns a frame in which the chosen rows have other values, null included."""
+    """Return a frame in which the chosen rows have other values, null included."""
     places = pl.int_range(len(frame), dtype=pl.UInt32, eager=True).filter(chosen)
     return frame.with_columns(frame[name].scatter(places, values[name]) for name in values.columns)
 
 
 def _without_columns(text: pl.Expr) -> pl.Expr:
-    """Removes the attributes that have columns of their own, and the opening brace."""
+    """Remove the attributes that have columns of their own, and the opening brace."""
     keys = "|".join(_WORTH_A_COLUMN)
     # The comma behind goes with the attribute; one that is left at the end has lost its attribute.
     cut = text.str.strip_prefix("{").str.replace_all(
@@ -157,7 +157,7 @@ def _without_columns(text: pl.Expr) -> pl.Expr:
 
 
 def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
-    """Takes the running totals out of the begin of the rest, one after the other."""
+    """Take the running totals out of the begin of the rest, one after the other."""
     nothing = {name: pl.lit(None, dtype=pl.Int64) for name in _STATISTICS_KEPT}
     frame = frame.with_columns(**nothing, pinned=pl.lit(value=False))
     for _ in range(_MOST_STATISTICS):
@@ -187,7 +187,7 @@ def _with_statistics(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def parse_rest(text: str) -> Rest:
-    """Returns what the rest of an Attr says, once per different text.
+    """Return the attributes in the rest of an Attr, once per different text.
 
     Args:
         text: Of `AttributeColumns.rest`: `key:value,...`, or a JSON object.
@@ -222,12 +222,12 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _without_halves(text: str) -> str:
-    """Returns a text without halves of letters, which JSON can name and no table can hold."""
+    """Return a text without halves of letters, which JSON can name and no table can hold."""
     return text.encode(errors="replace").decode()
 
 
 def _joined_owner(found: dict[str, str]) -> dict[str, str]:
-    """Gives owner labels back what older tools take for attributes: a comma, text, and a colon within a label."""
+    """Give owner labels back what older tools take for attributes: a comma, text, and a colon within a label."""
     pairs: dict[str, str] = {}
     for key, value in found.items():
         if "owner" in pairs and key not in _KEYS_BEHIND_OWNER:

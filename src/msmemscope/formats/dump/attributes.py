@@ -52,7 +52,7 @@ class BlockAttributes(NamedTuple):
     """Attributes that only some rows have, already in the form of the file; None if no row has one."""
 
     recorded: Part | None
-    """What was recorded beside the other columns, of any event."""
+    """The attributes that were recorded beside the other columns, of any event."""
     owner: Part | None = None
     """Of a MALLOC; see `BlockColumn`."""
     inefficient: Part | None = None
@@ -66,34 +66,34 @@ class AttributeForm(Enum):
     JSON = "json"
 
     def pair(self, key: str, value: pl.Expr) -> pl.Expr:
-        """Returns one attribute whose value needs no escaping; null where the value is null."""
+        """Return one attribute whose value needs no escaping; null where the value is null."""
         if self is AttributeForm.CSV:
             return pl.concat_str(pl.lit(self.opening(key)), value)
         return pl.concat_str(pl.lit(self.opening(key)), value, pl.lit(self.closing))
 
     def part(self, key: str, value: Part) -> Part:
-        """Returns one attribute whose value needs no escaping, for rows that have the value."""
+        """Return one attribute whose value needs no escaping, for rows that have the value."""
         return value.between(self.opening(key), self.closing)
 
     def opening(self, key: str) -> str:
-        """Returns what stands in front of the value of an attribute."""
+        """Return what stands in front of the value of an attribute."""
         return f"{key}:" if self is AttributeForm.CSV else f'"{key}":"'
 
     @property
     def closing(self) -> str:
-        """What stands behind the value of an attribute."""
+        """The text behind the value of an attribute."""
         return "" if self is AttributeForm.CSV else '"'
 
     def recorded(self, pairs: pl.DataFrame) -> pl.DataFrame:
-        """Writes attributes that were recorded.
+        """Write attributes that were recorded.
 
         Args:
             pairs: Of `formats.attributes.PAIR_SCHEMA`.
 
         Returns:
-            `id` and `text`: those of an id, one behind the other. What has an attribute of its own is left out: whether
-            memory is pinned, which stands among the statistics, for FREE as for MALLOC, and the module, which is part
-            of the owner.
+            `id` and `text`: the attributes of each id, one behind the other. Two facts are left out, because they have
+            attributes of their own. The statistics say whether memory is pinned, for FREE as for MALLOC. The owner
+            contains the module.
         """
         shown = ~pl.col("key").is_in([int(AttributeKey.MODULE), int(AttributeKey.IS_PINNED)])
         named = named_texts(pairs.filter(shown))
@@ -103,22 +103,22 @@ class AttributeForm(Enum):
         return named.group_by("id", maintain_order=True).agg(text.str.join(",").alias("text"))
 
     def attribute(self, key: str, text: str) -> str:
-        """Returns an attribute whose value is free text, which may hold colons, commas and quotes of its own."""
+        """Return an attribute whose value is free text, which may hold colons, commas and quotes of its own."""
         return f"{key}:{text}" if self is AttributeForm.CSV else f'"{key}":{_json_string(text)}'
 
 
 def pointer(address: Numbers) -> Part:
-    """Returns addresses as `0x` and 16 hexadecimal digits."""
+    """Return addresses as `0x` and 16 hexadecimal digits."""
     return hexadecimal(address).between("0x")
 
 
 def pointer_text(address: pl.Expr) -> pl.Expr:
-    """Returns the same as texts."""
+    """Return the same as texts."""
     return pl.concat_str(pl.lit("0x"), hexadecimal_text(address))
 
 
 def attribute_cells(form: AttributeForm, events: Events, of_blocks: BlockAttributes) -> TextCells:
-    """Returns the Attr column.
+    """Return the Attr column.
 
     Args:
         form: How it is written.
@@ -169,12 +169,12 @@ def _about_block(form: AttributeForm, events: Events, block: Numbers) -> tuple[P
 
 
 def _joined(first: Part, *further: Part | None) -> tuple[Part, ...]:
-    """Returns attributes in braces; those that are None are left out."""
+    """Return attributes in braces; those that are None are left out."""
     return (first.between("{"), *(part.between(",") for part in further if part is not None), Part("}"))
 
 
 def _statistics(form: AttributeForm, events: Events) -> tuple[Part, ...]:
-    """Returns the attributes that tell how full a pool and its device are, in their order."""
+    """Return the attributes that tell how full a pool and its device are, in their order."""
     pool, device = events["pool"], events["device"]
     live = decimal(events["live_bytes"])
     is_pinned = (pool == Pool.HAL) & (device == DEVICE_CPU)
@@ -204,7 +204,7 @@ _POOL_TEXTS: Final = {
 
 
 def _json_strings(texts: pl.Series) -> pl.Series:
-    """Escapes texts, each different one once."""
+    """Escape texts, each different one once."""
     different = texts.unique()
     escaped: pl.Series = texts.replace_strict(
         different, [_json_string(text) for text in different], return_dtype=pl.String

@@ -1,4 +1,4 @@
-"""What is known of each block as a whole, looked up for batches of rows: its owner, and how it is held inefficiently."""
+"""Facts about whole blocks, looked up for batches of rows: the owner of a block, and how it is held inefficiently."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BlockColumn:
         self._texts = TextsByKey.of(texts, is_csv=form is AttributeForm.CSV)
 
     def of_each(self, events: Events) -> Part | None:
-        """Returns the attribute of each MALLOC whose block has it; None if none has.
+        """Return the attribute of each MALLOC whose block has it; None if none has.
 
         Args:
             events: Columns of EVENT_SCHEMA, as arrays.

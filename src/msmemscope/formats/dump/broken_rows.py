@@ -47,7 +47,7 @@ class RowsOneByOne:
         self.schema = text_schema(columns)
 
     def read(self, text: str, line: int, problems: Problems) -> list[tuple[int, pl.DataFrame]]:
-        """Returns the rows of some lines.
+        """Return the rows of some lines.
 
         Args:
             text: The lines.
@@ -92,7 +92,7 @@ class RowsOneByOne:
         )
 
     def _row_at(self, lines: list[str], index: int) -> tuple[list[str] | None, int]:
-        """Returns the fields of the row that begins with a line, None if there is no such row, and how many lines."""
+        """Return the fields of the row that begins with a line, None if there is no such row, and how many lines."""
         quotes = size = 0
         left_to_read = _MOST_TEXT_READ
         for count in range(1, MOST_LINES_OF_ROW):
@@ -126,7 +126,7 @@ class RowsOneByOne:
         return self.is_canonical and _LINE_BEGINS_ROW.match(line) is not None
 
     def _fields(self, record: str) -> list[str] | None:
-        """Returns the fields of one row; None if it is broken."""
+        """Return the fields of one row; None if it is broken."""
         if record.count(",") < len(self._columns) - 1:
             return None
         record = record.removesuffix("\r")

@@ -1,4 +1,4 @@
-"""What rows say beside their own event, carried from batch to batch: bytes in use, what was said last, and pinned memory."""
+"""Values that rows carry from batch to batch beside their own event: bytes in use, last values, and pinned memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunningTotals:
         self._live_bytes: dict[int, int] = {}
 
     def after_each(self, batch: pl.DataFrame) -> pl.Series:
-        """Returns the live bytes of the event's device and pool after each event, and carries them on.
+        """Return the live bytes of the event's device and pool after each event, and carry them on.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -77,15 +77,15 @@ class LastValues:
         self._process_used = _LastOfEachPlace()
 
     def at_each(self, batch: pl.DataFrame) -> list[pl.Series]:
-        """Returns what was known at each event, and carries it on.
+        """Return the values that were known at each event, and carry them on.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
 
         Returns:
             Three columns of bytes: `reserved_bytes` that the event's pool held on its device, `process_used_bytes` and
-            `device_used_bytes` of its device. Null where nothing is known, for events that are not about memory, and for
-            blocks that were freed while nothing was collected, these figures neither.
+            `device_used_bytes` of its device. They are null where nothing is known, for events that are not about
+            memory, and for blocks that were freed while nothing was collected.
         """
         kinds = batch["kind"].to_numpy()
         devices = batch["device"].to_numpy().astype(np.int64)
@@ -110,13 +110,13 @@ class _LastOfEachPlace:
         self._known: dict[int, int] = {}
 
     def at_each(self, places: _Numbers, has_value: _Flags, values: _Numbers, asks: _Flags) -> pl.Series:
-        """Returns the latest value of its place for each row that asks; null elsewhere and where there is none.
+        """Return the latest value of its place for each row that asks; null elsewhere and where there is none.
 
         Args:
-            places: What each row is about.
+            places: The place of each row.
             has_value: Rows that have a new value.
-            values: Of the rows that tell; a negative one takes the value back.
-            asks: Rows that want to know.
+            values: The new values. A negative one takes the value back.
+            asks: Rows that ask for the value.
         """
         if not self._known and not has_value.any():
             return pl.repeat(None, len(places), dtype=pl.Int64, eager=True)
@@ -142,7 +142,7 @@ class PinnedMemory:
         self._alive = pl.Series([], dtype=pl.UInt64)
 
     def moved_to_driver(self, batch: pl.DataFrame) -> pl.DataFrame:
-        """Returns a batch in which pinned memory belongs to the driver's pool on the cpu, which nothing else does.
+        """Return a batch in which pinned memory belongs to the driver's pool on the cpu, which nothing else does.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -164,7 +164,7 @@ class PinnedMemory:
         return moved
 
     def _look_up(self, ids: pl.Series) -> None:
-        """Finds the attributes of allocations that say so; there are few different ones."""
+        """Find the attributes of allocations that say so; there are few different ones."""
         fresh = ids.unique()
         fresh = fresh.filter(~fresh.is_in(self._known.implode()))
         if fresh.is_empty():

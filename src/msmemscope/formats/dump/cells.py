@@ -1,7 +1,7 @@
 """Cells of tables as they are handed to the writers of CSV files and databases: numbers, and texts made of parts.
 
-What a cell says stands in `rows.py` and `python_trace.py`, once for both kinds of files; the native code that writes the rows
-(`native/offline/dump_writing`) only puts the parts behind each other.
+`rows.py` and `python_trace.py` decide the content of each cell, once for both kinds of files. The native code that
+writes the rows (`native/offline/dump_writing`) only joins the parts.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Part(NamedTuple):
     where: np.ndarray[Any, np.dtype[np.uint8]] | None = None
 
     def between(self, before: str, behind: str = "") -> Part:
-        """Returns the part with something more on both sides."""
+        """Return the part with something more on both sides."""
         return self._replace(before=before + self.before, behind=self.behind + behind)
 
     def only(self, where: Flags) -> Part:
-        """Returns the part, left out of rows where a flag is not set."""
+        """Return the part, left out of rows where a flag is not set."""
         return self._replace(where=where.view(np.uint8))
 
 
@@ -52,20 +52,20 @@ class TextCells(NamedTuple):
     """A column of texts; the native code knows the order of fields."""
 
     shapes: tuple[tuple[Part, ...], ...]
-    """What the texts are made of, in different ways."""
+    """The different sequences of parts that make up the texts."""
     shape_of_row: np.ndarray[Any, np.dtype[np.uint8]] | None = None
     """None if all rows have the first."""
     otherwise: tuple[Part, ...] = ()
-    """What rows have whose shape has no part for them."""
+    """The parts for rows whose shape has none."""
 
 
 def decimal(values: Numbers) -> Part:
-    """Returns a part that shows numbers."""
+    """Return a part that shows numbers."""
     return Part(form=_DECIMAL, values=values)
 
 
 def hexadecimal(values: Numbers) -> Part:
-    """Returns a part that shows numbers of 64 bits as 16 hexadecimal digits."""
+    """Return a part that shows numbers of 64 bits as 16 hexadecimal digits."""
     return Part(form=_HEXADECIMAL, values=values)
 
 
@@ -82,14 +82,14 @@ class TextsByKey:
 
     @classmethod
     def of(cls, texts: Mapping[int, str], *, is_csv: bool) -> TextsByKey:
-        """Returns texts that are known beforehand."""
+        """Return texts that are known beforehand."""
         found = cls(is_csv=is_csv)
         for key, text in texts.items():
             found._texts.add(key, text)
         return found
 
     def part(self, keys: Numbers, look_up: Callable[[list[int]], Iterable[tuple[int, str]]] | None = None) -> Part:
-        """Returns a part that shows the texts of numbers, and is left out where there is none.
+        """Return a part that shows the texts of numbers. It is left out where there is no number.
 
         Args:
             keys: One per row.
@@ -106,7 +106,7 @@ class TextsByKey:
 
 
 def of_program(is_csv: bool) -> Callable[[str], str]:  # noqa: FBT001 - of all that write one kind of file
-    """Returns how texts of the observed program are written: see `cell_texts`."""
+    """Return how texts of the observed program are written: see `cell_texts`."""
     return cell_of_text if is_csv else str
 
 
@@ -125,9 +125,9 @@ class TableRows:
         return self.count if self.chosen is None else len(self.chosen)
 
     def only(self, where: Flags) -> TableRows:
-        """Returns those rows where a flag is set; of all rows."""
+        """Return those rows where a flag is set; of all rows."""
         return dataclasses.replace(self, chosen=np.flatnonzero(where).astype(np.uint32))
 
     def described(self) -> tuple[list[Numbers | TextCells], int, np.ndarray[Any, np.dtype[np.uint32]] | None]:
-        """Returns what the native code takes."""
+        """Return the arguments of the native code."""
         return list(self.columns), self.count, self.chosen

@@ -30,7 +30,7 @@ def write_changes(changes: MemoryChanges, path: os.PathLike[str] | str) -> Path:
     """Write what each operator or launch changed.
 
     Args:
-        changes: What to write.
+        changes: The changes to write.
         path: A file that does not exist, in a folder that does.
 
     Returns:
@@ -52,7 +52,7 @@ def write_changes(changes: MemoryChanges, path: os.PathLike[str] | str) -> Path:
 
 
 def check_new(path: os.PathLike[str] | str) -> Path:
-    """Returns the path that a file will have.
+    """Return the path that a file will have.
 
     Raises:
         DumpError: Something is there already, which is never overwritten, or its folder takes no files.

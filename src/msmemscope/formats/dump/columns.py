@@ -43,7 +43,7 @@ _NOT_NEEDED: Final = frozenset({"Process Id", "Thread Id", "Call Stack(Python)",
 
 
 def missing_columns(found: list[str | None]) -> list[str]:
-    """Returns the columns that a file must have to be a dump, and has not.
+    """Return the columns that a file must have to be a dump, and has not.
 
     Args:
         found: The columns that it has, as COLUMNS names them; None for others.
@@ -52,5 +52,5 @@ def missing_columns(found: list[str | None]) -> list[str]:
 
 
 def database_types(columns: pl.Schema) -> dict[str, str]:
-    """Returns the types of columns as SQLite names them."""
+    """Return the types of columns as SQLite names them."""
     return {name: "INTEGER" if kind.is_integer() else "TEXT" for name, kind in columns.items()}

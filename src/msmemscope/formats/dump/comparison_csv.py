@@ -29,7 +29,7 @@ def write_comparison(comparison: Comparison, output: Path | str) -> Path:
     """Write a comparison below an output root.
 
     Args:
-        comparison: What to write.
+        comparison: The comparison to write.
         output: The root, which must exist.
 
     Returns:
@@ -54,7 +54,7 @@ def write_comparison(comparison: Comparison, output: Path | str) -> Path:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Returns the rows; the side that lacks an element has `N/A`."""
+    """Return the rows; the side that lacks an element has `N/A`."""
     buffer = io.StringIO()
     comparison.rows.select(
         "event",

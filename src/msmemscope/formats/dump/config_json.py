@@ -33,17 +33,17 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def config_text(settings: Config, place: Place) -> str:
-    """Returns the content of config.json: keys in alphabetical order, four blanks of indentation.
+    """Return the content of config.json: keys in alphabetical order, four blanks of indentation.
 
-    Bit masks have the bits of their kind in the order alloc, free, launch,
-    access, traceback, allocator; op, kernel; leaks, decompose, inefficient, oom. What a mask
-    says is repeated in words under `settings`. `place` is there for a process of a distributed job.
+    Bit masks have the bits of their kind in the order alloc, free, launch, access, traceback, allocator; op, kernel;
+    leaks, decompose, inefficient, oom. `settings` repeats each mask in words. `place` is there for a process of a
+    distributed job.
     """
     return json.dumps(config_content(settings, place), indent=4, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def place_beside(dump: Path) -> Place:
-    """Returns the place that the config.json of a dump file names; an empty one if there is none, or it says nothing.
+    """Return the place that the config.json of a dump file names; an empty one if there is none, or it says nothing.
 
     Args:
         dump: `{folder}/device_{id}/dump/{name}`.
@@ -58,7 +58,7 @@ def place_beside(dump: Path) -> Place:
 
 
 def config_content(settings: Config, place: Place) -> Mapping[str, object]:
-    """Returns the content of config.json before it is written down."""
+    """Return the content of config.json before it is written down."""
     all_npus = "npu" in settings.devices
     slots = [int(device.partition(":")[2]) for device in settings.devices if device.startswith("npu:")]
     steps = [*settings.steps, *[0] * _STEP_LIST_LENGTH][:_STEP_LIST_LENGTH]
@@ -89,7 +89,7 @@ def config_content(settings: Config, place: Place) -> Mapping[str, object]:
 
 
 def _watch_content(watch: str) -> Mapping[str, object]:
-    """Returns what `--watch` says. Automatic watching has no operators; `settings` has its word."""
+    """Return what `--watch` says. Automatic watching has no operators; `settings` has its word."""
     window = window_of(watch)
     return {
         "end": window.end,

@@ -109,11 +109,11 @@ class _RowChanger:
         return {(process, block): words for process, block, words in self._kinds_frame.select(columns).iter_rows()}
 
     def write(self, descriptor: int, content: bytearray, length: int, *, is_last: bool) -> int:
-        """Copies whole rows, and returns how many bytes of the content those are.
+        """Copy whole rows, and return how many bytes of the content those are.
 
         Args:
-            descriptor: Of the file to write.
-            content: Rows up to a length, of which the last one may go on behind it.
+            descriptor: The file to write.
+            content: Rows up to a length. The last row may go on behind it.
             length: Number of bytes.
             is_last: Whether nothing follows.
 
@@ -185,7 +185,7 @@ def _field_end(content: bytearray, begin: int, end: int) -> int | None:
 
 
 def _changed_field(field: bytes, kinds: str) -> bytes:
-    """Returns an Attr field with its new attribute, quoted if it was or must be."""
+    """Return an Attr field with its new attribute, quoted if it was or must be."""
     # Bytes that are no UTF-8 come out as they went in.
     text = field.decode(errors="surrogateescape")
     is_quoted = text.startswith('"')

@@ -31,7 +31,7 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class RowsStart(NamedTuple):
-    """What is behind the header line."""
+    """The start of the rows, behind the header line."""
 
     begin: int
     """Where the rows begin, in bytes."""
@@ -42,7 +42,7 @@ class RowsStart(NamedTuple):
 def whole_rows(
     file: BufferedReader, start: RowsStart, buffers: list[bytearray], too_long: Problems
 ) -> Iterator[tuple[bytearray, int, int]]:
-    """Yields parts of a file, where the last whole row of each ends, and the line number of the first row.
+    """Yield parts of a file, where the last whole row of each ends, and the line number of the first row.
 
     Args:
         file: The file.
@@ -78,7 +78,7 @@ def whole_rows(
 
 
 def _next_row(file: BufferedReader, start: RowsStart, begin: int) -> tuple[int, int]:
-    """Finds what looks like the begin of a row behind another one.
+    """Find what looks like the begin of a row behind another one.
 
     Returns:
         Where it is, or the end of the file; and how many lines are passed over.
@@ -90,7 +90,7 @@ def _next_row(file: BufferedReader, start: RowsStart, begin: int) -> tuple[int, 
         content = file.read(PIECE_BYTES)
         found = pattern.search(content)
         is_end = len(content) < PIECE_BYTES
-        # What looks like a row can begin at the end of a part, and go on in the next one.
+        # A piece of text that looks like a row can begin at the end of a part, and go on in the next one.
         passed = (
             found.end() if found is not None else len(content) if is_end else max(len(content) - _ROW_BEGIN_BYTES, 1)
         )
@@ -101,7 +101,7 @@ def _next_row(file: BufferedReader, start: RowsStart, begin: int) -> tuple[int, 
 
 
 def _last_row_end(content: bytearray, start: RowsStart) -> int:
-    """Returns where the last whole row ends; 0 if none does."""
+    """Return where the last whole row ends; 0 if none does."""
     quotes = _native.count_byte(content, 0, len(content), b'"')
     cut = end = len(content)
     likely = 0
@@ -121,7 +121,7 @@ def _last_row_end(content: bytearray, start: RowsStart) -> int:
 
 
 def small_parts(content: bytes) -> Iterator[bytes]:
-    """Yields whole lines, and as far as quotes tell whole rows: each line becomes an object, and there can be millions."""
+    """Yield whole lines, and as far as quotes tell whole rows. Each line becomes an object: there can be millions."""
     begin = 0
     while begin < len(content):
         end = begin + _READ_AT_ONCE_BYTES

@@ -1,8 +1,8 @@
 """CSV dumps of any tool and age, in constant memory: pieces of whole rows, two at a time.
 
 A stack takes several lines inside its quotes, so a piece may only end where a row ends. Older tools do not double the
-quotes inside a name and do not quote names with commas. Such a piece is halved until the rows concerned are alone; they
-are read one by one, and those that nothing can be made of are reported with their line numbers.
+quotes inside a name and do not quote names with commas. Such a piece is halved until the rows concerned are alone. They
+are then read one by one. Each row that cannot be understood is reported with its line number.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Header(NamedTuple):
 
 
 def read_header(start: bytes) -> Header | None:
-    """Returns the header line of a dump; None if the text begins with none.
+    """Return the header line of a dump; None if the text begins with none.
 
     Args:
         start: The first bytes of a file.
@@ -73,7 +73,7 @@ def read_header(start: bytes) -> Header | None:
 
 
 def csv_pieces(path: Path) -> Iterator[DumpPiece]:
-    """Yields the rows of a CSV dump, in the order of the file.
+    """Yield the rows of a CSV dump, in the order of the file.
 
     Args:
         path: The file.
@@ -131,7 +131,7 @@ class _PieceReader:
         self.is_canonical = self._one_by_one.is_canonical
 
     def read(self, content: bytearray, end: int, line: int) -> DumpPiece:
-        """Returns what whole lines say; rows may take several.
+        """Return what whole lines say; rows may take several.
 
         Args:
             content: The lines, up to `end`.
@@ -164,7 +164,7 @@ class _PieceReader:
             line += part.count(b"\n")
 
     def _parsed(self, content: bytes) -> pl.DataFrame | None:
-        """Returns the rows of a piece; None if any of them is broken."""
+        """Return the rows of a piece; None if any of them is broken."""
         if not content.endswith(b"\n"):
             return None  # cut off within a row, for all that can be seen
         if has_long_line(content):
@@ -180,13 +180,13 @@ class _PieceReader:
 
 
 def _with_texts_of_cells(piece: DumpPiece) -> DumpPiece:
-    """Takes away what was put in front of texts for spreadsheets (see `cell_texts`)."""
+    """Take away the mark that was put in front of texts for spreadsheets (see `cell_texts`)."""
     texts = {name: list(map(text_of_cell, cells)) if name in _CELLS else cells for name, cells in piece.texts.items()}
     return replace(piece, texts=texts)
 
 
 def _hides_rows(frame: pl.DataFrame, content: bytes) -> bool:
-    """Tells whether rows were taken for a part of a field, or fields are missing."""
+    """Tell whether rows were taken for a part of a field, or fields are missing."""
     if frame.select(pl.any_horizontal(pl.col("ID", "Event", "Event Type", "Timestamp(ns)").is_null().any())).item():
         return True
     if len(frame) == content.count(b"\n"):

@@ -23,7 +23,7 @@ _FORMULA: Final = f"^(?:{FORMULA})"
 
 
 def cell_of(text: pl.Expr) -> pl.Expr:
-    """Returns texts of the observed program as they are written into CSV files, see `cell_texts`."""
+    """Return texts of the observed program as they are written into CSV files, see `cell_texts`."""
     return pl.when(text.str.contains(_FORMULA)).then(pl.concat_str(pl.lit("'"), text)).otherwise(text)
 
 
@@ -44,24 +44,24 @@ class CsvTable:
             raise
 
     def rendered(self, rows: TableRows) -> Iterator[Any]:
-        """Yields the bytes of rows, piece by piece, for `append`."""
+        """Yield the bytes of rows, piece by piece, for `append`."""
         begin = 0
         while begin < rows.height:
             content, begin = _native.csv_rows(*rows.described(), begin, CONTENT_BYTES)
             yield content
 
     def append(self, content: Any) -> None:
-        """Writes bytes behind those that are there."""
+        """Write bytes behind those that are there."""
         self._file.write(memoryview(content))
 
     def finish(self) -> Path:
-        """Returns the finished file."""
+        """Return the finished file."""
         return self._file.finish()
 
     def discard(self) -> None:
-        """Removes what was written."""
+        """Remove the file that was written."""
         self._file.discard()
 
     def suspend(self) -> None:
-        """Gives the file descriptor back until the next rows."""
+        """Give the file descriptor back until the next rows."""
         self._file.suspend()

@@ -1,7 +1,7 @@
 """Changing the Attr column of chosen rows of a DB dump, in a copy of the database.
 
-SQLite takes a path and follows it itself, links included. In a folder that others can write to, the path may lead to a
-database of somebody else by then, which must not be written: see `connect_to`.
+SQLite takes a path and follows it itself, links included. If others can write to a folder, they can make the path lead
+to another user's database. That one must not be written: see `connect_to`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _failure(source: Path, error: sqlite3.Error | UnicodeDecodeError) -> DumpErr
 
 
 def _copy(source: Path, target: Replacement) -> None:
-    """Copies a database page by page."""
+    """Copy a database page by page."""
     with closing(_opened(source)) as connection, closing(connect_to(str(target.path), target.identity)) as copy:
         copy.execute("PRAGMA synchronous=OFF")
         copy.execute("PRAGMA journal_mode=OFF")

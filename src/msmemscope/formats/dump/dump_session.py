@@ -59,7 +59,7 @@ _BATCH_ROWS: Final = 65536
 
 @dataclass(frozen=True)
 class DumpFiles:
-    """What was written."""
+    """The files that were written."""
 
     csv_files: tuple[Path, ...]
     """One per device."""
@@ -81,17 +81,17 @@ def write_dumps(
     directory: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DumpFiles:
-    """Writes `config.json`, a dump per device, and the Python trace.
+    """Write `config.json`, a dump per device, and the Python trace.
 
     Args:
-        capture: What was recorded.
-        settings: The settings it was recorded with: format, stacks to show.
-        findings: What the rows of blocks show beside what was recorded.
+        capture: The recorded events.
+        settings: The settings of the recording: format, stacks to show.
+        findings: Findings to show in the rows of blocks, beside the recorded facts.
         directory: Where the files go; by default to the capture.
         progress: Called now and then with the events written and the number of all events.
 
     Returns:
-        The files, none of which existed before, except perhaps `config.json`.
+        The files. All are new, except perhaps `config.json`.
 
     Raises:
         DumpError: a folder or file cannot be written; unfinished files are removed.
@@ -162,7 +162,7 @@ class _DumpSession:
         self._dump_devices = devices
 
     def write_all(self, progress: Callable[[int, int], None] | None) -> None:
-        """Writes all events into unfinished files."""
+        """Write all events into unfinished files."""
         self._create_dumps()
         done = 0
         total = self._capture.event_count()
@@ -177,7 +177,7 @@ class _DumpSession:
                     progress(done, total)
 
     def finish(self) -> DumpFiles:
-        """Gives all files their names."""
+        """Give all files their names."""
         self._bound_trace()
         files = tuple(dump.finish() for dump in self._dumps.values())
         csv_files, db_files = (files, ()) if self._is_csv else ((), files)
@@ -185,7 +185,7 @@ class _DumpSession:
         return DumpFiles(csv_files, db_files, trace_files, self._write_config(), self._rows_written)
 
     def discard(self) -> None:
-        """Removes what is not finished."""
+        """Remove the unfinished files."""
         for dump in self._dumps.values():
             dump.discard()
         self._trace.discard()
@@ -205,7 +205,7 @@ class _DumpSession:
                 self._home_database = database
 
     def _rendered(self) -> Iterator[_Content]:
-        """Yields the bytes of all files as they are to be written."""
+        """Yield the bytes of all files as they are to be written."""
         form = self._form
         totals = RunningTotals(_recorded_blocks(self._capture))
         home = DEVICE_NONE if self._is_csv else self._device_of_rest
@@ -228,7 +228,7 @@ class _DumpSession:
             yield _Content(None, None, len(batch))
 
     def _note_home_rows(self, rendered: RenderedRows) -> None:
-        """Notes what the file that the trace lies in has, for `_bound_trace`."""
+        """Note the rows of the file that the trace lies in, for `_bound_trace`."""
         ids, devices = rendered.ids, rendered.devices
         if len(self._dump_devices) > 1:
             is_here = _rows_of_device(self._home, rendered)
@@ -243,7 +243,7 @@ class _DumpSession:
             yield _Content(table, content)
 
     def _rows_of(self, device: int, rendered: RenderedRows, behind: RenderedRows | None) -> Iterator[TableRows]:
-        """Yields the rows of the file of a device; those behind a failure, where their IDs are between others."""
+        """Yield the rows of the file of a device; those behind a failure, where their IDs are between others."""
         own = _rows_of_device(device, rendered) if len(self._dump_devices) > 1 else None
         if behind is None:
             yield rendered.rows if own is None else rendered.rows.only(own)
@@ -277,7 +277,7 @@ class _DumpSession:
         yield from self._contents(self._trace_table, rows)
 
     def _bound_trace(self) -> None:
-        """Writes when a trace began and ended into a database that has no other row of a device, unless it says so.
+        """Write when a trace began and ended into a database that has no other row of a device, unless it says so.
 
         MindStudio Insight reads the span of time, and the device, of a database from the rows of its dump.
         """
@@ -310,14 +310,14 @@ class _DumpSession:
 
 
 def _rows_of_device(device: int, rendered: RenderedRows) -> Flags:
-    """Returns which rows belong into the file of a device: its own, and those of no device."""
+    """Return which rows belong into the file of a device: its own, and those of no device."""
     own = rendered.devices
     found: Flags = (own == device) | ((own < 0) & (own != DEVICE_CPU))
     return found
 
 
 def _one_ahead(batches: Iterator[_Content]) -> Generator[_Content, None, None]:
-    """Yields pieces, the next one being made in a second thread while the caller works on one.
+    """Yield pieces, the next one being made in a second thread while the caller works on one.
 
     Rendering and writing spend their time in native code without the GIL, so that
     two processors are busy.
@@ -330,14 +330,14 @@ def _one_ahead(batches: Iterator[_Content]) -> Generator[_Content, None, None]:
 
 
 def _device_of_trace(capture: RecordedEvents, settings: Config) -> int | None:
-    """Returns the device that the process used when its trace ended; None if it did not say, or that is not observed."""
+    """Return the device that the process used when its trace ended; None if it did not say, or that is not observed."""
     name = capture.facts.get("python_trace.device", ("",))[-1]
     is_observed = name == CPU_WORD or not {name, name.partition(":")[0]}.isdisjoint(settings.devices)
     return parse_device_name(name) if is_observed else None
 
 
 def _free_timestamp(folders: Iterable[OutputFolder]) -> str:
-    """Chooses a moment, now or soon, that no file of these folders has in its name."""
+    """Choose a moment, now or soon, that no file of these folders has in its name."""
     names = [name for folder in folders for name in folder.names()]
     now = time.time()
     for delay in range(len(names) + 1):
@@ -349,7 +349,7 @@ def _free_timestamp(folders: Iterable[OutputFolder]) -> str:
 
 
 def _recorded_blocks(capture: RecordedEvents) -> BlockTest | None:
-    """Returns a test for MALLOC sequence numbers that the log still has; None if none was dropped."""
+    """Return a test for MALLOC sequence numbers that the log still has; None if none was dropped."""
     if capture.header.dropped_recycled == 0:
         return None
     # A flight recorder's log is small by definition.

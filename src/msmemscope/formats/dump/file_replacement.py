@@ -43,16 +43,16 @@ class Replacement:
 def replacement_of(path: Path) -> Iterator[Replacement]:
     """Make the changed copy of a file in the block of a `with`.
 
-    The copy is written beside the file, gets its permissions and, where that is allowed, its owner, is brought to the
-    disk and takes the place of the file at the end of the block. Whatever fails before that leaves the file as it was
-    and no copy behind. A symbolic link stays one: the file that it leads to is replaced. Links of other users are not
-    followed, and no other file is written, whatever takes the name of the copy meanwhile.
+    The copy is written beside the file. It gets the permissions of the file and, where that is allowed, its owner. At
+    the end of the block the copy is brought to the disk and takes the place of the file. A failure before that leaves
+    the file as it was, and no copy behind. A symbolic link stays one: the file that it leads to is replaced. Links of
+    other users are not followed. No other file is written, whatever takes the name of the copy meanwhile.
 
     Args:
         path: A regular file.
 
     Yields:
-        What to write the copy into.
+        The replacement to write the copy into.
 
     Raises:
         DumpError: the file is no regular one, changed meanwhile, or the copy cannot be written; also for any OSError in
@@ -121,7 +121,7 @@ def _replaced(path: Path, folder: int, name: str) -> Iterator[Replacement]:
 
 
 def _finish(descriptor: int, status: os.stat_result) -> None:
-    """Gives a file the owner and the permissions of another, and brings it to the disk."""
+    """Give a file the owner and the permissions of another, and bring it to the disk."""
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
         with suppress(PermissionError):  # only root may give files away; the permissions stay

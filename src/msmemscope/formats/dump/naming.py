@@ -21,12 +21,12 @@ CONFIG_FILE: Final = "config.json"
 
 
 def device_folder(device: int) -> str:
-    """Returns the folder of a device: `device_0`, `device_cuda_0`, `device_cpu`."""
+    """Return the folder of a device: `device_0`, `device_cuda_0`, `device_cpu`."""
     return f"device_{device_word(device).replace(':', '_')}"
 
 
 def home_device(devices: tuple[int, ...], named: int | None = None) -> int:
-    """Returns the device in whose folder lies what belongs to the whole process.
+    """Return the device in whose folder lies what belongs to the whole process.
 
     Args:
         devices: Those that have a dump.
@@ -41,20 +41,20 @@ def home_device(devices: tuple[int, ...], named: int | None = None) -> int:
 
 
 def timestamp_at(seconds: float) -> str:
-    """Returns a moment as file names have it: local time, digits only (MindStudio Insight takes no others)."""
+    """Return a moment as file names have it: local time, digits only (MindStudio Insight takes no others)."""
     return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
 
 
 def dump_file(timestamp: str, suffix: str) -> str:
-    """Returns the name of a dump; `suffix` is `csv` or `db`."""
+    """Return the name of a dump; `suffix` is `csv` or `db`."""
     return f"memscope_dump_{timestamp}.{suffix}"
 
 
 def python_trace_file(thread_id: int, timestamp: str) -> str:
-    """Returns the name of the Python trace of one thread."""
+    """Return the name of the Python trace of one thread."""
     return f"python_trace_{thread_id}_{timestamp}.csv"
 
 
 def python_trace_table(process_id: int) -> str:
-    """Returns the name of the table of the Python trace in a DB file."""
+    """Return the name of the table of the Python trace in a DB file."""
     return f"python_trace_{process_id}"

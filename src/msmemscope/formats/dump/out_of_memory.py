@@ -37,22 +37,22 @@ class OutOfMemoryRows:
     """Follows the blocks that are alive, and shows them where memory ran out.
 
     Candidates are the blocks of the device's pools, those of the driver among them; for the cpu, CPU tensors and pinned
-    memory. What was allocated while nothing was collected is left out: nobody knows when and where.
+    memory. Blocks that were allocated while nothing was collected are left out: nobody knows when and where.
 
     Args:
-        capture: What was recorded.
+        capture: The recorded events.
         form: How attributes are written.
     """
 
     def __init__(self, capture: RecordedEvents, form: AttributeForm) -> None:
-        """Begin with what a flight recorder has dropped, of which only the end is known."""
+        """Begin with the blocks whose allocation the flight recorder has dropped. Only their end is known."""
         self._capture = capture
         self._form = form
         self._failures_ahead = capture.kind_counts().get(EventKind.OOM, 0)
         self._alive = _blocks_without_begin(capture) if self._failures_ahead else _no_blocks()
 
     def behind(self, batch: pl.DataFrame) -> pl.DataFrame | None:
-        """Returns the rows that belong behind the failures of a batch, and goes on to the end of it.
+        """Return the rows that belong behind the failures of a batch, and go on to the end of it.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -77,11 +77,11 @@ class OutOfMemoryRows:
         return pl.concat(parts) if parts else None
 
     def _rows_of(self, failure: pl.DataFrame, known: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-        """Returns the rows behind one failure.
+        """Return the rows behind one failure.
 
         Args:
             failure: The event, one row.
-            known: Blocks, of which some may begin after it.
+            known: Blocks. Some may begin after the failure.
             ended: Blocks that end, each as `block` with the number of its end as `sequence`.
         """
         number, device, most = (failure[column][0] for column in ("sequence", "device", "extra"))
@@ -118,7 +118,7 @@ class OutOfMemoryRows:
         return pl.Series([text(key) if key else None for key in rows["python_stack_id"]], dtype=pl.String)
 
     def _native_stacks(self, rows: pl.DataFrame) -> pl.Series:
-        """Returns the stacks with the modules that were there when the blocks were allocated."""
+        """Return the stacks with the modules that were there when the blocks were allocated."""
         taken = zip(rows["native_stack_id"].to_list(), rows["sequence"].to_list(), strict=True)
         texts = [self._capture.native_stack_text(key, sequence) or None for key, sequence in taken]
         return pl.Series(texts, dtype=pl.String)
@@ -153,9 +153,9 @@ def _no_blocks() -> pl.DataFrame:
 
 
 def _blocks_without_begin(capture: RecordedEvents) -> pl.DataFrame:
-    """Returns the blocks of which only the FREE is there, with no time and no stacks.
+    """Return the blocks that have only a FREE, with no time and no stacks.
 
-    A flight recorder drops the MALLOC of a block that was freed, and can have dropped it since the failure at which the
+    A flight recorder drops the MALLOC of a block that was freed. It may have dropped it after a failure at which the
     block was alive.
     """
     if capture.header.dropped_recycled == 0:

@@ -1,10 +1,8 @@
 """Creating folders and files where nobody else can redirect them.
 
-Everything below the directory of the process is opened relative to its parent's
-descriptor and never through a symbolic link; above it, never through one of another
-user. A file is written under a
-temporary name and gets its own when it is complete, if no file of that name
-exists: what was finished before is never touched.
+Everything below the directory of the process is opened relative to its parent's descriptor. It is never opened through
+a symbolic link. Above that directory, a symbolic link of another user is never followed. A file is written under a
+temporary name. It gets its own name when it is complete, if no file has that name. So a finished file is never touched.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class OutputFolder:
     """
 
     def __init__(self, base: Path, *parts: str) -> None:
-        """Open the folder, creating what is missing below the base."""
+        """Open the folder, and create missing parts of it below the base."""
         self.path = base
         self._descriptor = self._opened(str(base), None)
         for part in parts:
@@ -66,14 +64,14 @@ class OutputFolder:
         os.close(self._descriptor)
 
     def names(self) -> list[str]:
-        """Returns the names of everything in the folder."""
+        """Return the names of everything in the folder."""
         return os.listdir(self._descriptor)  # noqa: PTH208 - pathlib has no descriptors
 
     def remove_abandoned(self, names: Collection[str] | None = None) -> None:
-        """Removes unfinished files whose writer is gone: each is locked for as long as it is written.
+        """Remove unfinished files whose writer is gone: each is locked for as long as it is written.
 
         Args:
-            names: What they would be called when they are finished; None for all in the folder.
+            names: The names that they get when they are finished; None for all in the folder.
         """
         for name in self.names():
             is_meant = names is None or name.removesuffix(PARTIAL_SUFFIX) in names
@@ -90,7 +88,7 @@ class OutputFolder:
             os.close(descriptor)
 
     def create(self, name: str) -> OutputFile:
-        """Creates a file that will have a name when it is finished.
+        """Create a file that will have a name when it is finished.
 
         Raises:
             DumpError: it cannot be created.
@@ -128,7 +126,7 @@ class OutputFile:
     Args:
         folder: Where it is, which must stay open for as long.
         folder_descriptor: That folder.
-        name: What the file is called in the end.
+        name: The name of the file in the end.
 
     Raises:
         DumpError: it cannot be created, or somebody else is writing it.
@@ -147,7 +145,7 @@ class OutputFile:
             raise self.failure(error) from error
 
     def write(self, content: bytes | memoryview) -> None:
-        """Appends bytes.
+        """Append bytes.
 
         Raises:
             DumpError: the disk is full, or gone.
@@ -161,7 +159,7 @@ class OutputFile:
             raise self.failure(error) from error
 
     def overwrite_begin(self, content: bytes) -> None:
-        """Writes bytes over those at the begin of a file that was never suspended.
+        """Write bytes over those at the begin of a file that was never suspended.
 
         Raises:
             DumpError: the disk is gone.
@@ -172,16 +170,16 @@ class OutputFile:
             raise self.failure(error) from error
 
     def suspend(self) -> None:
-        """Gives the descriptor back until the next write, for those who write very many files."""
+        """Give the descriptor back until the next write, for those who write very many files."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def finish(self, *, replaces: bool = False) -> Path:
-        """Gives the file its name.
+        """Give the file its name.
 
         Args:
-            replaces: Whether it takes the place of what has the name already: the name, never what a link leads to.
+            replaces: Whether it replaces a file that has the name already. A link is replaced itself, never its target.
 
         Returns:
             The finished file.
@@ -215,7 +213,7 @@ class OutputFile:
             os.replace(self._partial_name, self._name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def discard(self) -> None:
-        """Removes the file; does nothing if it was finished or discarded."""
+        """Remove the file; do nothing if it was finished or discarded."""
         if self._is_open:
             with suppress(OSError):  # it is gone, which is what was wanted
                 os.unlink(self._partial_name, dir_fd=self._folder_descriptor)
@@ -223,7 +221,7 @@ class OutputFile:
         self.suspend()
 
     def failure(self, error: BaseException) -> DumpError:
-        """Returns the error to raise for a failure of writing this file."""
+        """Return the error to raise for a failure of writing this file."""
         return unwritable(self.path, error)
 
     def _resume(self) -> None:

@@ -54,7 +54,7 @@ class TraceRows:
         self._behind_words = TextsByKey(is_csv=is_csv)
 
     def of(self, batch: pl.DataFrame) -> Calls:
-        """Returns one row per function call, in the order in which the calls returned.
+        """Return one row per function call, in the order in which the calls returned.
 
         Args:
             batch: Of EVENT_SCHEMA.
@@ -111,7 +111,7 @@ class PythonTraceCsv:
         self._tables: dict[int, CsvTable] = {}
 
     def tables(self, rows: TableRows) -> Iterator[tuple[CsvTable, TableRows]]:
-        """Yields the files of the threads of rows (see `TraceRows`), and the rows of each.
+        """Yield the files of the threads of rows (see `TraceRows`), and the rows of each.
 
         A file is to be written before the next one is asked for.
         """
@@ -125,16 +125,16 @@ class PythonTraceCsv:
             yield table, rows.only(threads == thread_id)
 
     def written(self, table: CsvTable | SqliteTable) -> None:
-        """Gives the descriptor of a file that was written to back if there are many."""
+        """Give the descriptor of a file that was written to back if there are many."""
         if len(self._tables) > _OPEN_FILES and isinstance(table, CsvTable):
             table.suspend()
 
     def finish(self) -> list[Path]:
-        """Returns the finished files, by rising thread id."""
+        """Return the finished files, by rising thread id."""
         return [table.finish() for _, table in sorted(self._tables.items())]
 
     def discard(self) -> None:
-        """Removes what was written."""
+        """Remove the files that were written."""
         for table in self._tables.values():
             table.discard()
 

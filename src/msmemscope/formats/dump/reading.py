@@ -25,17 +25,17 @@ def recordings_of_dumps(
     given: Path,
     reason: str | None = None,
 ) -> tuple[Recording, ...]:
-    """Reads the dumps of one export.
+    """Read the dumps of one export.
 
     Args:
-        form: What a recording says it was read from.
+        form: The name of the format, for the recordings.
         pieces: Reads one file in parts.
         files: One per device.
         given: The path that was asked for, the source of the recordings.
         reason: Why the dumps are read instead of something better, if they are.
 
     Returns:
-        One recording per process. What of a file cannot be read is among the problems.
+        One recording per process. The problems name the parts of a file that cannot be read.
 
     Raises:
         InputError: If no file can be read.

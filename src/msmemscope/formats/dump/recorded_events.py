@@ -1,4 +1,4 @@
-"""What dump files are written from: the event log of a process, or any recording under the same interface."""
+"""The source of dump files: the event log of a process, or any recording under the same interface."""
 
 from __future__ import annotations
 
@@ -48,44 +48,44 @@ class RecordedEvents(Protocol):
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
-        """What was noted, by key."""
+        """The facts that were noted, by key."""
 
     @property
     def module_changes(self) -> tuple[int, ...]:
         """Sequence numbers from which on an address of a native stack can mean another module than before."""
 
     def event_count(self) -> int:
-        """Returns the number of events."""
+        """Return the number of events."""
 
     def kind_counts(self) -> Mapping[int, int]:
-        """Returns the number of events by `EventKind` value."""
+        """Return the number of events by `EventKind` value."""
 
     def devices(self) -> tuple[int, ...]:
-        """Returns the devices that events name: accelerators in order, then the cpu; "none" left out."""
+        """Return the devices that events name: accelerators in order, then the cpu; "none" left out."""
 
     def event_batches(self, rows: int = ...) -> Iterator[pl.DataFrame]:
-        """Yields all events in sequence order, as tables of `EVENT_SCHEMA`, none of them empty."""
+        """Yield all events in sequence order, as tables of `EVENT_SCHEMA`, none of them empty."""
 
     def restricted_to(self, kinds: Collection[int]) -> RecordedEvents:
-        """Returns the same, of which `event_batches` has only the events of some kinds."""
+        """Return the same events, but `event_batches` yields only some kinds."""
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of string ids: `id`, `text`."""
+        """Return the texts of string ids: `id`, `text`."""
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids, as `ATTRIBUTE_SCHEMA`."""
+        """Return the attributes of some ids, as `ATTRIBUTE_SCHEMA`."""
 
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
+        """Return the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
 
     def python_stack_text(self, stack_id: int) -> str:
-        """Returns a frame per line, innermost first; empty for 0."""
+        """Return a frame per line, innermost first; empty for 0."""
 
     def native_stack_text(self, stack_id: int, sequence: int = ...) -> str:
-        """Returns a frame per line, innermost first, as an event of that sequence number has it; empty for 0."""
+        """Return a frame per line, innermost first, as an event of that sequence number has it; empty for 0."""
 
     def function_text(self, code_id: int) -> str:
-        """Returns the text of a traced function."""
+        """Return the text of a traced function."""
 
 
 class _Process(NamedTuple):
@@ -115,51 +115,51 @@ class EventsOfRecording:
         self._native_stacks = _by_id(recording.native_stacks)
 
     def event_count(self) -> int:
-        """Returns the number of events."""
+        """Return the number of events."""
         return self._events.height
 
     def kind_counts(self) -> Mapping[int, int]:
-        """Returns the number of events by `EventKind` value."""
+        """Return the number of events by `EventKind` value."""
         return dict(self._events["kind"].value_counts().iter_rows())
 
     def devices(self) -> tuple[int, ...]:
-        """Returns the devices that events name, as `RecordedEvents.devices`."""
+        """Return the devices that events name, as `RecordedEvents.devices`."""
         named = (device for device in self._events["device"].unique() if device != DEVICE_NONE)
         return tuple(sorted(named, key=lambda device: (device < 0, device)))
 
     def event_batches(self, rows: int = _BATCH_ROWS) -> Iterator[pl.DataFrame]:
-        """Yields the events."""
+        """Yield the events."""
         return self._events.iter_slices(rows)
 
     def restricted_to(self, kinds: Collection[int]) -> EventsOfRecording:
-        """Returns the same with the events of some kinds alone."""
+        """Return the same with the events of some kinds alone."""
         restricted = copy.copy(self)
         restricted._events = self._events.filter(pl.col("kind").is_in([int(kind) for kind in kinds]))  # noqa: SLF001 - a copy
         return restricted
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of string ids."""
+        """Return the texts of string ids."""
         wanted = pl.DataFrame({"id": ids.unique().cast(pl.UInt32)}).filter(pl.col("id") != 0)
         return wanted.join(self._recording.strings.select("id", "text"), on="id", how="left").with_columns(
             pl.col("text").fill_null(UNKNOWN_TEXT)
         )
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids."""
+        """Return the attributes of some ids."""
         return self._recording.attributes.filter(pl.col("attribute_id").is_in(ids.unique().implode()))
 
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the same as pairs."""
+        """Return the same as pairs."""
         wanted = pl.DataFrame({"id": ids.unique(maintain_order=True).cast(pl.UInt32)}).filter(pl.col("id") != 0)
         texts = wanted.join(self._recording.strings.select("id", "text"), on="id", maintain_order="left")
         return pairs_of_texts(texts)
 
     def python_stack_text(self, stack_id: int) -> str:
-        """Returns the text of a Python stack."""
+        """Return the text of a Python stack."""
         return self._python_stacks.get(stack_id, "")
 
     def native_stack_text(self, stack_id: int, sequence: int = 0) -> str:
-        """Returns the text of a native stack, whatever the event."""
+        """Return the text of a native stack, whatever the event."""
         del sequence
         return self._native_stacks.get(stack_id, "")
 

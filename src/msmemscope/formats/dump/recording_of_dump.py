@@ -61,7 +61,7 @@ class DumpRowsOfProcesses:
         self._unknown: dict[str, int] = {}
 
     def add(self, piece: DumpPiece) -> None:
-        """Takes in some rows."""
+        """Take in some rows."""
         for words, count in piece.unknown.items():
             self._unknown[words] = self._unknown.get(words, 0) + count
         if piece.rows.is_empty():
@@ -97,7 +97,7 @@ class DumpRowsOfProcesses:
         )
 
     def _parsed_from(self, text: str) -> _Parsed:
-        """Returns what the rest of an Attr says; pieces repeat the texts of each other."""
+        """Return the attributes in the rest of an Attr; pieces repeat the texts of each other."""
         known = self._parsed.get(text)
         if known is None:
             rest = parse_rest(text)
@@ -114,11 +114,11 @@ class DumpRowsOfProcesses:
         return known
 
     def add_problem(self, line: str) -> None:
-        """Notes something that was skipped."""
+        """Note something that was skipped."""
         self._problems.append(line)
 
     def recordings(self, source: Path) -> tuple[Recording, ...]:
-        """Returns what was read, by process.
+        """Return the rows that were read, by process.
 
         Args:
             source: The path that was given.
@@ -190,7 +190,7 @@ class DumpRowsOfProcesses:
         )
 
     def _attributes(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Returns the attributes of some events, as ATTRIBUTE_SCHEMA."""
+        """Return the attributes of some events, as ATTRIBUTE_SCHEMA."""
 
         def pairs(ids: pl.Series) -> pl.DataFrame:
             rows = [(key, *pair) for key in ids for pair in self._pairs.get(key, ())]
@@ -200,7 +200,7 @@ class DumpRowsOfProcesses:
 
 
 def _in_order(rows: pl.DataFrame, problems: list[str]) -> pl.DataFrame:
-    """Returns rows by rising ID, each once."""
+    """Return rows by rising ID, each once."""
     if not rows["sequence"].is_sorted():
         rows = rows.sort("sequence", maintain_order=True)
     is_repeated = (rows["sequence"] == rows["sequence"].shift(1)).fill_null(value=False)
@@ -224,7 +224,7 @@ def _in_nanoseconds(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
 
 
 def _without_invented_frees(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    """Leaves out the FREE rows that other tools write at the end of a process for blocks that are still alive.
+    """Leave out the FREE rows that other tools write at the end of a process for blocks that are still alive.
 
     They are shadow rows without totals, behind everything else. A shadow row without totals before that is of a block
     that was freed at a moment nobody saw.
@@ -258,7 +258,7 @@ def _with_ranges(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_sizes_of_frees(events: pl.DataFrame) -> pl.DataFrame:
-    """Gives each FREE the size of its block: not every tool writes it."""
+    """Give each FREE the size of its block: not every tool writes it."""
     is_free = pl.col("kind") == EventKind.FREE
     if events.filter(is_free & (pl.col("size") == 0) & (pl.col("extra") != 0)).is_empty():
         return events
@@ -275,7 +275,7 @@ def _with_sizes_of_frees(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _totals(rows: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records of totals that the attributes of memory rows repeat: RESERVED and DEVICE_USAGE.
+    """Return the records of totals that the attributes of memory rows repeat: RESERVED and DEVICE_USAGE.
 
     Each stands before the row that told of it: with the number before, if no row has that, else with the same number.
     """
@@ -314,7 +314,7 @@ def _totals(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _changes(rows: pl.LazyFrame, place: list[str], values: list[str]) -> pl.LazyFrame:
-    """Returns the rows whose values differ from those of the row before of the same place."""
+    """Return the rows whose values differ from those of the row before of the same place."""
     is_new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1).over(place)) for name in values)
     is_first = pl.int_range(pl.len()).over(place) == 0
     return rows.filter(is_new | is_first)

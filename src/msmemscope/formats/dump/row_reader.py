@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 NULL_VALUES: Final = {"Process Id": NOT_AVAILABLE, "Thread Id": NOT_AVAILABLE}
-"""What stands for no number in them."""
+"""The words that mean "no number" in them."""
 
 TEXT_COLUMNS: Final = ("name", "rest", "python_stack", "native_stack")
 """Columns of `DumpPiece.rows` that are numbers of `DumpPiece.texts`."""
@@ -41,13 +41,13 @@ class DumpPiece:
     texts: dict[str, list[str]]
     """The texts of each of TEXT_COLUMNS, from 1."""
     problems: Problems
-    """What was skipped and why."""
+    """The parts that were skipped, and why."""
     unknown: dict[str, int]
     """Event and type of rows that are of no kind which is known, and how many there were."""
 
 
 def text_columns(fields: Iterable[str]) -> list[str | None]:
-    """Returns what the columns of a file are called in COLUMNS; None for a column of no dump.
+    """Return the names in COLUMNS of a file's columns; None for a column of no dump.
 
     Args:
         fields: Names of columns in any case, with blanks around them.
@@ -60,7 +60,7 @@ def text_columns(fields: Iterable[str]) -> list[str | None]:
 
 
 def text_schema(columns: Sequence[str | None]) -> dict[str, pl.DataType]:
-    """Returns the types by which the columns of a file are read.
+    """Return the types by which the columns of a file are read.
 
     Args:
         columns: Of the file in their order, as COLUMNS names them; None for others.
@@ -71,7 +71,7 @@ def text_schema(columns: Sequence[str | None]) -> dict[str, pl.DataType]:
 
 
 def excerpt(text: str) -> str:
-    """Returns the begin of a text, with all control characters escaped, for a message."""
+    """Return the begin of a text, with all control characters escaped, for a message."""
     return repr(text if len(text) <= _EXCERPT_CHARACTERS else f"{text[:_EXCERPT_CHARACTERS]}...")
 
 
@@ -93,13 +93,13 @@ class RowParts:
 
 
 def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: Problems, *, place: str) -> DumpPiece:
-    """Turns rows of texts into rows of numbers.
+    """Turn rows of texts into rows of numbers.
 
     Args:
-        frames: Line (or row) number of the first row, and rows: columns as in COLUMNS, of which those that are numbers
-            (INTEGERS) are integers already.
-        problems: Of reading the texts.
-        place: What the numbers count: `line` or `row`.
+        frames: Line (or row) number of the first row, and rows. The columns are COLUMNS; numbers (INTEGERS) are
+            integers already.
+        problems: The problems of reading the texts.
+        place: The unit of the numbers: `line` or `row`.
     """
     tables = [frame.select(_present(frame)) for _, frame in frames]
     if not tables:
@@ -117,12 +117,12 @@ def parse_piece(frames: Sequence[tuple[int, pl.DataFrame]], problems: Problems, 
 
 
 def piece_of_parts(parts: RowParts) -> tuple[DumpPiece, pl.Series | None]:
-    """Understands the words of rows.
+    """Understand the words of rows.
 
     Returns:
-        The rows, without those that lack what their kind must have; and for each row that was given why it was left
-        out, null for most; None if nothing was left out. What repeats other rows, or is of an unknown kind, is left out
-        without a reason.
+        The rows, without those that lack what their kind must have. Then for each given row the reason why it was left
+        out, null for most; None if no row was left out. Rows that repeat others, or that are of an unknown kind, are
+        left out without a reason.
     """
     kinds = [UNKNOWN, *map(kind_of, parts.words.texts)]
     device_numbers = [DEVICE_NONE, *map(device_of, parts.device.texts)]
@@ -198,10 +198,10 @@ def _gathered(local: LocalTexts, values: Sequence[object], kind: pl.DataType) ->
 
 
 def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series) -> pl.Series:
-    """Returns addresses; null where there is none, or the row is of a kind that has none.
+    """Return addresses; null where there is none, or the row is of a kind that has none.
 
-    With `0x` they are hexadecimal. Without, the age of the tool decides: decimal numbers, or digits that are padded to
-    a fixed width or hold letters, which are hexadecimal, and then all of the piece are.
+    With `0x` they are hexadecimal. Without, the age of the tool decides. They are decimal numbers, or digits that are
+    padded to a fixed width or hold letters. The latter are hexadecimal, and then all of the piece are.
     """
     text = pl.when(pl.lit(pointers).is_null() | (pl.lit(pointers) == NOT_AVAILABLE)).then(pl.lit(attributes))
     texts = pl.select(text.otherwise(pl.lit(pointers)).alias("text")).to_series()
@@ -219,7 +219,7 @@ def _addresses(pointers: pl.Series, attributes: pl.Series, addressed: pl.Series)
 
 
 def stream_and_task(numbers: pl.DataFrame) -> pl.Series:
-    """Returns what kernels have in `extra`."""
+    """Return what kernels have in `extra`."""
     if numbers["taskId"].null_count() == len(numbers):
         return pl.repeat(0, len(numbers), dtype=pl.UInt64, eager=True)
     return numbers.select(
@@ -228,7 +228,7 @@ def stream_and_task(numbers: pl.DataFrame) -> pl.Series:
 
 
 def _with_names(rows: pl.DataFrame, names: LocalTexts) -> tuple[pl.DataFrame, LocalTexts]:
-    """Takes names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
+    """Take names apart: of steps and ends of ranges they are numbers, and `N/A` is none."""
     kind = rows["kind"]
     is_step, is_range_end = kind == EventKind.STEP, kind == EventKind.RANGE_END
     is_number = is_step | is_range_end
@@ -251,7 +251,7 @@ def _with_names(rows: pl.DataFrame, names: LocalTexts) -> tuple[pl.DataFrame, Lo
 
 
 def _stack_texts(local: LocalTexts) -> LocalTexts:
-    """Returns stacks without the quotes that databases of other tools leave around them."""
+    """Return stacks without the quotes that databases of other tools leave around them."""
     texts = [_stack_text(text) for text in local.texts]
     if texts == local.texts:
         return local
@@ -271,11 +271,11 @@ def _stack_text(text: str) -> str:
 
 
 def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Series | None, dict[str, int]]:
-    """Leaves out the rows that lack what their kind must have.
+    """Leave out the rows that lack what their kind must have.
 
     Returns:
-        The others; why each row was left out where that is worth telling, None if none was; and how many were of which
-        unknown kind.
+        The other rows. Then why each row was left out where that is worth telling, None if none was. Then the number of
+        rows of each unknown kind.
     """
     kind = pl.col("kind")
     is_memory = kind.is_in([*MEMORY_KINDS])
@@ -305,7 +305,7 @@ def _checked(rows: pl.DataFrame, words: LocalTexts) -> tuple[pl.DataFrame, pl.Se
 
 
 def _numbers(table: pl.DataFrame, frames: Sequence[tuple[int, pl.DataFrame]], *, counts_lines: bool) -> pl.Series:
-    """Returns the number of each row, or of its first line."""
+    """Return the number of each row, or of its first line."""
     breaks = pl.repeat(1, len(table), dtype=pl.Int64, eager=True)
     if counts_lines:
         texts = pl.col("Name", "Attr", "Call Stack(Python)", "Call Stack(C)")

@@ -57,7 +57,7 @@ _KINDS_WITH_OWN_NAMES: Final = (EventKind.STEP, EventKind.RANGE_END, EventKind.O
 
 @dataclasses.dataclass(frozen=True)
 class BlockFindings:
-    """What analyses found of blocks, to be shown in the rows of their MALLOCs."""
+    """Findings of analyses about blocks, to be shown in the rows of their MALLOCs."""
 
     owners: pl.DataFrame | None = None
     """`Ownership.owners`; None if rows are not to show them."""
@@ -80,14 +80,14 @@ class RenderedRows(NamedTuple):
 
 
 class DumpRows:
-    """Makes rows of a dump from batches of events.
+    """The maker of a dump's rows from batches of events.
 
     Args:
         capture: Where names and stacks are looked up.
         settings: Which stacks are shown.
-        form: How attributes are written, which is that of a kind of files.
-        totals: Of the events before the first batch.
-        findings: What the rows of blocks show beside what was recorded.
+        form: How attributes are written in this kind of file.
+        totals: The totals of the events before the first batch.
+        findings: Findings to show in the rows of blocks, beside the recorded facts.
         home: The device that rows of no device name; by default they name none.
     """
 
@@ -123,7 +123,7 @@ class DumpRows:
         self._type_words = TextsByKey.of(_TYPE_WORDS, is_csv=is_csv)
 
     def render(self, batch: pl.DataFrame) -> RenderedRows:
-        """Returns one row per event; kinds that are no rows are left out.
+        """Return one row per event; kinds that are no rows are left out.
 
         Args:
             batch: Of EVENT_SCHEMA; batches must be given in order.
@@ -216,7 +216,7 @@ class DumpRows:
         return TextCells(((self._python.part(ids, texts),),))
 
     def _within_scopes(self, ids: Numbers, events: Events, shows: list[bool]) -> Numbers:
-        """Returns ids of stacks, 0 where the scope of the event does not show them."""
+        """Return ids of stacks, 0 where the scope of the event does not show them."""
         if not shows:
             return ids
         starts = np.array([scope.first_sequence for scope in self._stack_scopes], dtype=np.uint64)
@@ -242,7 +242,7 @@ class DumpRows:
 
 
 def rows_of_frame(frame: pl.DataFrame, form: AttributeForm) -> RenderedRows:
-    """Returns rows whose texts were made in another way.
+    """Return rows whose texts were made in another way.
 
     Args:
         frame: COLUMNS, and `device`.
@@ -263,7 +263,7 @@ def rows_of_frame(frame: pl.DataFrame, form: AttributeForm) -> RenderedRows:
 
 
 def _shown_ids(events: Events, column: str, shows_all: bool) -> Numbers | None:  # noqa: FBT001 - of two lines above
-    """Returns the stack ids whose text is shown, 0 where none is; None if no text is shown at all."""
+    """Return the stack ids whose text is shown, 0 where none is; None if no text is shown at all."""
     ids = events[column]
     if not shows_all:
         ids = ids * _SHOWS_STACKS[events["kind"]]
@@ -271,7 +271,7 @@ def _shown_ids(events: Events, column: str, shows_all: bool) -> Numbers | None: 
 
 
 def _is_one_of(kinds: Iterable[EventKind]) -> Flags:
-    """Returns for each number whether it is that of one of some kinds."""
+    """Return for each number whether it is that of one of some kinds."""
     return np.isin(np.arange(256), [int(kind) for kind in kinds])
 
 
@@ -292,7 +292,7 @@ _TYPE_WORDS: Final = {kind + 1: EVENT_TYPE_WORDS.get(kind, NOT_AVAILABLE) for ki
 
 
 def _type_keys(events: Events) -> Numbers:
-    """Returns the keys of the words of column `Event Type`: that of the pool for memory, else that of the kind."""
+    """Return the keys of the words of column `Event Type`: that of the pool for memory, else that of the kind."""
     kinds, pools = events["kind"], events["pool"]
     is_memory = _IS_MEMORY[kinds]
     is_pinned = is_memory & (pools == Pool.HAL) & (events["device"] == DEVICE_CPU)

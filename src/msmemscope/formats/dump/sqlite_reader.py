@@ -1,9 +1,9 @@
 """DB dumps: the tables `memscope_dump` and `leaks_dump`, by names of columns.
 
-A table as it usually is, is read out of the pages of the file by native code. Where it is not, SQLite writes each row as
-one text with separators that no dump has, which is taken apart as whole columns: rows never become Python objects one
-field at a time. The database is opened for reading only; where a journal lies beside it, a copy is opened, because SQLite
-would write beside the original to read it.
+Native code reads a usual table out of the pages of the file. For any other table, SQLite writes each row as one text
+with separators that no dump has. That text is taken apart as whole columns: rows never become Python objects one field
+at a time. The database is opened for reading only. If a journal lies beside it, a copy is opened, because SQLite would
+write beside the original to read it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ROW_END: Final = "\x1e"
 
 
 def database_pieces(path: Path) -> Iterator[DumpPiece]:
-    """Yields the rows of a DB dump, in the order of the table.
+    """Yield the rows of a DB dump, in the order of the table.
 
     Args:
         path: The file.
@@ -83,7 +83,7 @@ def database_pieces(path: Path) -> Iterator[DumpPiece]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[sqlite3.Connection, int | None]]:
-    """Opens a database so that neither it nor its folder changes.
+    """Open a database so that neither it nor its folder changes.
 
     Yields:
         The database, and its file; None where a journal has to be read with it.
@@ -142,7 +142,7 @@ def _pieces(connection: sqlite3.Connection, descriptor: int | None, path: Path) 
 
 
 def _usual_pieces(leaves: DatabaseLeaves, reader: _TableReader) -> Iterator[DumpPiece]:
-    """Yields the rows of a table out of its pages, and those of parts that are not as usual as SQLite hands them out."""
+    """Yield the rows of a table out of its pages, and those of parts that are not as usual as SQLite hands them out."""
     waiting: deque[tuple[slice, Future[tuple[DumpPiece, int] | None]]] = deque()
     parts = iter(leaves.parts(_PIECE_BYTES))
     with ThreadPoolExecutor(max_workers=_WORKERS) as workers:
@@ -172,7 +172,7 @@ class _TableReader:
     Args:
         connection: The database.
         statement: Selects the fields of each row, with separators between them.
-        columns: What the fields are.
+        columns: The columns of the fields.
     """
 
     def __init__(self, connection: sqlite3.Connection, statement: str, columns: list[str]) -> None:
@@ -185,7 +185,7 @@ class _TableReader:
         """One line if the database is damaged behind some rows."""
 
     def pieces(self, row_range: tuple[int, int] | None = None) -> Iterator[DumpPiece]:
-        """Yields rows.
+        """Yield rows.
 
         Args:
             row_range: Only rows whose rowids are between two, both included; None for all.
@@ -205,14 +205,14 @@ class _TableReader:
                 yield waiting.result()
 
     def _fetched(self, cursor: sqlite3.Cursor) -> list[bytes]:
-        """Returns the next rows; none at the end, and where the database is damaged."""
+        """Return the next rows; none at the end, and where the database is damaged."""
         rows: list[bytes] = []
         if self.damage:
             return rows
         size = fetched = 0
         try:
             while len(rows) < _PIECE_ROWS and size < _PIECE_BYTES and fetched == len(rows):
-                # What was fetched before an error stays in the list.
+                # Rows that were fetched before an error stay in the list.
                 rows.extend(row[0] for row in islice(cursor, _FETCHED_ROWS))
                 size += sum(map(len, rows[fetched:]))
                 fetched += _FETCHED_ROWS
@@ -224,12 +224,12 @@ class _TableReader:
 
 
 def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
-    """Takes rows apart.
+    """Take rows apart.
 
     Args:
         rows: Their fields, with separators between them.
         number: Of the first one.
-        columns: What the fields are.
+        columns: The columns of the fields.
     """
     frames: list[tuple[int, pl.DataFrame]] = []
     problems = Problems()
@@ -249,7 +249,7 @@ def _piece(rows: list[bytes], number: int, columns: list[str]) -> DumpPiece:
 
 
 def _parsed(rows: list[bytes], columns: list[str]) -> pl.DataFrame | None:
-    """Returns rows as columns; None if any of them is broken."""
+    """Return rows as columns; None if any of them is broken."""
     content = _ROW_END.encode().join([*rows, b""])
     is_whole = content.count(_ROW_END.encode()) == len(rows)
     if not is_whole or content.count(_SEPARATOR.encode()) != len(rows) * (len(columns) - 1):
@@ -266,7 +266,7 @@ def _parsed(rows: list[bytes], columns: list[str]) -> pl.DataFrame | None:
 
 
 def _table(connection: sqlite3.Connection, path: Path) -> str:
-    """Returns the table of the dump; views and virtual tables, which run code of their own, are none."""
+    """Return the table of the dump; views and virtual tables, which run code of their own, are none."""
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {
         bytes(name).decode("utf-8", errors="replace")
@@ -292,10 +292,10 @@ def _has_quoted_names(connection: sqlite3.Connection, table: str, found: dict[st
 
 
 def _field(column: str, name: str, event: str) -> str:
-    """Returns the SQL of one field.
+    """Return the SQL of one field.
 
     Args:
-        column: Of COLUMNS.
+        column: One of COLUMNS.
         name: Its column of the table.
         event: The column `Event` of the table where the texts of marks are in quotes of their own, else empty.
     """

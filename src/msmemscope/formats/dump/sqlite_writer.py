@@ -30,13 +30,13 @@ class SqliteFile:
         self._writer = _native.DatabaseWriter()
 
     def add_table(self, name: str, columns: pl.Schema) -> SqliteTable:
-        """Begins a table."""
+        """Begin a table."""
         definitions = ", ".join(f'"{column}" {kind}' for column, kind in database_types(columns).items())
         number = self._writer.add_table(name, f'CREATE TABLE "{name}" ({definitions})')
         return SqliteTable(self._file, self._writer, number)
 
     def finish(self) -> Path:
-        """Returns the finished file."""
+        """Return the finished file."""
         content: Any
         content, first_page = self._writer.finish()
         self._file.write(memoryview(content))
@@ -44,7 +44,7 @@ class SqliteFile:
         return self._file.finish()
 
     def discard(self) -> None:
-        """Removes what was written."""
+        """Remove the file that was written."""
         self._file.discard()
 
 
@@ -57,12 +57,12 @@ class SqliteTable:
         self._number = number
 
     def rendered(self, rows: TableRows) -> Iterator[Any]:
-        """Yields the bytes of rows, piece by piece, for `append`; texts that are none are empty ones."""
+        """Yield the bytes of rows, piece by piece, for `append`; texts that are none are empty ones."""
         begin = 0
         while begin < rows.height:
             content, begin = self._writer.put_rows(self._number, *rows.described(), begin, CONTENT_BYTES)
             yield content
 
     def append(self, content: Any) -> None:
-        """Writes bytes behind those that are there, of whichever table."""
+        """Write bytes behind those that are there, of whichever table."""
         self._file.write(memoryview(content))

@@ -1,7 +1,7 @@
 """Rows of CSV and of databases as nearly all files have them, read by native code: many times as fast as column by column.
 
-What it does not understand at once it leaves to the patient reader (`row_reader.parse_piece`), whose results it must
-equal.
+Rows that it does not understand at once go to the patient reader (`row_reader.parse_piece`). Both must give the same
+results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msmemscope.formats.dump.row_reader import DumpPiece, RowParts, piece_of_par
 from msmemscope.formats.interning import LocalTexts
 
 _NO_NUMBER: Final = np.iinfo(np.int64).min
-"""What stands for no value in a column of `_native.read_dump_rows`."""
+"""The number that means "no value" in a column of `_native.read_dump_rows`."""
 
 _COLUMNS: Final[dict[str, type[np.generic]]] = {
     "sequence": np.uint64, "timestamp_ns": np.uint64, "process_id": np.int64, "thread_id": np.uint32,
@@ -27,7 +27,7 @@ _COLUMNS: Final[dict[str, type[np.generic]]] = {
 
 
 def usual_rows(content: bytes | bytearray, end: int) -> DumpPiece | None:
-    """Reads whole rows of a CSV dump whose columns are the usual ones.
+    """Read whole rows of a CSV dump whose columns are the usual ones.
 
     Args:
         content: The rows, each with its line feed, up to `end`.
@@ -45,7 +45,7 @@ class DatabaseLeaves:
 
     Args:
         descriptor: The file, open for reading as long as this is used.
-        found: What `_native.leaves_of_table` returns.
+        found: The result of `_native.leaves_of_table`.
     """
 
     def __init__(self, descriptor: int, found: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ class DatabaseLeaves:
 
     @classmethod
     def of_table(cls, descriptor: int, root_page: int) -> DatabaseLeaves | None:
-        """Finds the leaves of a table; None if the file is not as usual.
+        """Find the leaves of a table; None if the file is not as usual.
 
         Args:
             descriptor: The file.
@@ -69,25 +69,25 @@ class DatabaseLeaves:
         return cls(descriptor, found)
 
     def parts(self, size_bytes: int) -> list[slice]:
-        """Returns all leaves in their order, in parts of about so many bytes."""
+        """Return all leaves in their order, in parts of about so many bytes."""
         count = max(size_bytes // self._page_bytes, 1)
         return [slice(begin, begin + count) for begin in range(0, len(self._pages), count)]
 
     def row_range(self, part: slice) -> tuple[int, int]:
-        """Returns the rowids between which all rows of a part are, both included."""
+        """Return the rowids between which all rows of a part are, both included."""
         first = int(self._last_rows[part.start - 1]) + 1 if part.start else int(_NO_NUMBER)
         return first, int(self._last_rows[part][-1])
 
     def read(self, part: slice) -> tuple[DumpPiece, int] | None:
-        """Reads the rows of a part of a table whose columns are those of a dump in their usual order.
+        """Read the rows of a part of a table whose columns are those of a dump in their usual order.
 
         Returns:
-            What they say, and how many there are; None as for `usual_rows`.
+            The values of the rows, and how many there are; None as for `usual_rows`.
         """
         found = _native.read_database_rows(self._descriptor, self._page_bytes, self._usable_bytes, self._pages[part])
         if found is None:
             return None
-        # What is left of attributes in the form of JSON is parsed with its braces.
+        # The rest of attributes in the form of JSON is parsed with its braces.
         found["rest_texts"] = [f"{{{text}" for text in found["rest_texts"]]
         piece = _piece_of(found)
         return None if piece is None else (piece, len(found["sequence"]))
@@ -134,7 +134,7 @@ def _texts(found: dict[str, Any], name: str) -> LocalTexts:
 
 
 def _with_others(numbers: pl.DataFrame, rest: LocalTexts, others: LocalTexts) -> tuple[pl.DataFrame, LocalTexts] | None:
-    """Fills in the rows whose attributes begin in another way; None if one of them has its address there alone."""
+    """Fill in the rows whose attributes begin in another way; None if one of them has its address there alone."""
     parsed = attribute_columns(pl.Series([None, *others.texts], dtype=pl.String))
     places = (others.numbers != 0).arg_true()
     chosen = others.numbers.gather(places)

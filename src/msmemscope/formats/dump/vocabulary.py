@@ -33,7 +33,7 @@ _DEVICE_WORDS: Final = {
 
 
 class RowKind(NamedTuple):
-    """What the words `Event` and `Event Type` say."""
+    """The meaning of the words `Event` and `Event Type`."""
 
     kind: int
     """`EventKind`."""
@@ -50,7 +50,7 @@ DERIVED: Final = RowKind(255, 0, pinned=False)
 
 
 def kind_of(words: str) -> RowKind:
-    """Returns what a row is.
+    """Return the kind of a row.
 
     Args:
         words: `Event`, a slash and `Event Type`, in any case; older tools have blanks where newer ones have underscores.
@@ -69,6 +69,6 @@ def kind_of(words: str) -> RowKind:
 
 
 def device_of(word: str) -> int | None:
-    """Returns a device as events have it; None if the word of column `Device Id` is none."""
+    """Return a device as events have it; None if the word of column `Device Id` is none."""
     word = word.strip().lower()
     return _DEVICE_WORDS[word] if word in _DEVICE_WORDS else parse_device_name(word)

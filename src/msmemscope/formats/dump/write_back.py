@@ -1,7 +1,7 @@
 """Writing the results of an analysis back into the dump that it read.
 
-Only the attribute `inefficient_type` of the MALLOC rows concerned changes; every other byte of a CSV file and every
-other value, table and index of a database stays. The file is replaced as a whole, or not at all.
+Only the attribute `inefficient_type` of the MALLOC rows concerned changes. Every other byte of a CSV file stays. So
+does every other value, table and index of a database. The file is replaced as a whole, or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class WrittenBack:
-    """What came of writing back."""
+    """The outcome of writing back."""
 
     path: Path
     rows: int
@@ -36,16 +36,16 @@ def write_inefficient_types(path: Path, kinds: pl.DataFrame) -> WrittenBack:
     """Write the attribute `inefficient_type` of blocks into a CSV or DB dump.
 
     Args:
-        path: The dump; what it is is decided by its content.
-        kinds: One row per block: `process_id`, `allocation_id` (u64, the ID of its MALLOC row) and `inefficient_type`,
-            its kinds with commas between them (`early_allocation,late_deallocation`), or an empty text to take the
-            attribute away. What was there before for one of these blocks is replaced; other blocks keep what they have.
+        path: The dump. Its content decides whether it is CSV or DB.
+        kinds: One row per block: `process_id`, `allocation_id` (u64, the ID of its MALLOC row) and `inefficient_type`.
+            That is its kinds with commas between them (`early_allocation,late_deallocation`), or an empty text to
+            remove the attribute. An earlier value of these blocks is replaced. Other blocks keep theirs.
 
     Returns:
         How many rows there were. A file without any is not touched.
 
     Raises:
-        DumpError: the file cannot be read or replaced, or is no dump; it is as it was then.
+        DumpError: the file cannot be read or replaced, or is no dump. The file is unchanged then.
     """
     asked = kinds.height
     if not asked:

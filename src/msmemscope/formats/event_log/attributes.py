@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from msmemscope.formats.event_log.definitions import DefinitionTable
 
 _DRIVER: Final = f"{KIND_NAMES[DeviceKind.NPU].runtime}{SEPARATOR}"
-"""What texts have in front of a module: drivers of other kinds of devices are not observed."""
+"""The text in front of a module: drivers of other kinds of devices are not observed."""
 _BEFORE_ENDS: Final = {"range_first": ",", "range_last": "-", "more_ranges": ","}
-"""What texts have between the ends of ranges, `ranges=0-63,128-191,...`."""
+"""The text between the ends of ranges, `ranges=0-63,128-191,...`."""
 
 
 class AttributeReader:
@@ -44,7 +44,7 @@ class AttributeReader:
         self._definitions = definitions
 
     def pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids, those of each in their order.
+        """Return the attributes of some ids, those of each in their order.
 
         Args:
             ids: Any ids, each once; those that are not defined have no attributes.
@@ -63,11 +63,11 @@ class AttributeReader:
         return pl.concat([self._typed(typed), pairs_of_texts(spelled)])
 
     def table(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids, each once, as `recording.schema.ATTRIBUTE_SCHEMA`."""
+        """Return the attributes of some ids, each once, as `recording.schema.ATTRIBUTE_SCHEMA`."""
         return attribute_table(map(self.pairs, in_chunks(ids)))
 
     def texts(self, ids: Iterable[int]) -> dict[int, str]:
-        """Returns what events before version 6 had as a text, of those ids that name typed attributes."""
+        """Return what events before version 6 had as a text, of those ids that name typed attributes."""
         typed = [key for key in ids if key in self._definitions.attributes]
         if not typed:
             return {}

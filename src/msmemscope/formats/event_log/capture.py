@@ -34,8 +34,8 @@ DEFAULT_BATCH_ROWS: Final = 262_144
 class Capture:
     """The capture of one process, as it was when its events were first asked for.
 
-    A capture of a process that still runs, was killed, or ran out of disk is
-    read like any other: what was committed is there, what was torn is not.
+    The process may still run, may have been killed, or may have run out of disk. Its capture is read like any other:
+    committed records are there, torn ones are not.
 
     Args:
         directory: `msmemscope_{pid}_{timestamp}_ascend`, or the `event_log` in it; or an archive of one.
@@ -67,7 +67,7 @@ class Capture:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the log had to be left out, and why; one line each. Costs one pass over the log."""
+        """The parts of the log that had to be left out, and why; one line each. Costs one pass over the log."""
         _ = self.definitions  # opens their files
         damaged = self._survey.damaged
         if damaged == 0:
@@ -81,7 +81,7 @@ class Capture:
         return self.definitions.facts
 
     def setting(self, name: str, default: str = "") -> str:
-        """Returns the text of a setting that was in force, the last one if it changed."""
+        """Return the text of a setting that was in force, the last one if it changed."""
         values = self.facts.get(f"setting.{name}")
         return values[-1] if values else default
 
@@ -91,19 +91,19 @@ class Capture:
         return self.definitions.strings
 
     def event_count(self) -> int:
-        """Returns the number of committed events; costs one pass over the log."""
+        """Return the number of committed events; costs one pass over the log."""
         return self._survey.event_count
 
     def kind_counts(self) -> Mapping[int, int]:
-        """Returns the number of events by `EventKind` value."""
+        """Return the number of events by `EventKind` value."""
         return self._survey.kind_counts
 
     def devices(self) -> tuple[int, ...]:
-        """Returns the devices that events name: accelerators in order, then the cpu; "none" left out."""
+        """Return the devices that events name: accelerators in order, then the cpu; "none" left out."""
         return tuple(sorted(self._survey.devices, key=lambda device: (device < 0, device)))
 
     def event_batches(self, rows: int = DEFAULT_BATCH_ROWS) -> Iterator[pl.DataFrame]:
-        """Yields all committed events in sequence order, in constant memory; one pass over the log.
+        """Yield all committed events in sequence order, in constant memory; one pass over the log.
 
         Args:
             rows: Events of one batch; only the last one has fewer, except where only some kinds are read.
@@ -125,11 +125,11 @@ class Capture:
                     yield event_frame(chosen)
 
     def record_batches(self, rows: int) -> Iterator[Records]:
-        """Yields the same events as records (`layout.RECORD`), of all kinds."""
+        """Yield the same events as records (`layout.RECORD`), of all kinds."""
         return merged_records(self._survey.segments, rows)
 
     def restricted_to(self, kinds: Collection[int]) -> Capture:
-        """Returns the same capture, of which `event_batches` has only the events of some kinds; all else is as it is."""
+        """Return the same capture, but `event_batches` yields only some kinds of events; all else is as it is."""
         _ = self._survey, self._stack_texts  # found once for both
         restricted = copy.copy(self)
         restricted.__dict__["_kinds"] = frozenset(map(int, kinds))
@@ -137,7 +137,7 @@ class Capture:
 
     @contextlib.contextmanager
     def in_memory(self, kinds: KindsInMemory) -> Iterator[None]:
-        """Keeps events of some kinds in memory within the block, where `restricted_to` finds them without a pass.
+        """Keep events of some kinds in memory within the block, where `restricted_to` finds them without a pass.
 
         Args:
             kinds: Which. They are taken during the first pass over the log, or during one more if that was made before.
@@ -151,7 +151,7 @@ class Capture:
             self._memory = None
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of string ids, for joining.
+        """Return the texts of string ids, for joining.
 
         Args:
             ids: Any ids, repeated or not; 0 stands for none and is left out. Those of attributes have a text too.
@@ -165,7 +165,7 @@ class Capture:
         return _text_frame(used, (spelled.get(key) or strings.get(key, UNKNOWN_TEXT) for key in used))
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of events, for joining.
+        """Return the attributes of events, for joining.
 
         Args:
             ids: Values of `attribute_id`, repeated or not, of kinds of events where it names attributes.
@@ -176,16 +176,16 @@ class Capture:
         return self._attribute_reader.table(_different(ids))
 
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
+        """Return the same in the order in which it was recorded, as `formats.attributes.PAIR_SCHEMA`."""
         return self._attribute_reader.pairs(_different(ids))
 
     def python_stack_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of Python stack ids, for joining; see `string_frame`."""
+        """Return the texts of Python stack ids, for joining; see `string_frame`."""
         used = _used(ids)
         return _text_frame(used, map(self._stack_texts.python, used))
 
     def native_stack_frame(self, ids: pl.Series, sequence: int = LATEST) -> pl.DataFrame:
-        """Returns the texts of native stack ids, for joining; see `string_frame`.
+        """Return the texts of native stack ids, for joining; see `string_frame`.
 
         Args:
             ids: Any ids, repeated or not.
@@ -195,16 +195,16 @@ class Capture:
         return _text_frame(used, (self._stack_texts.native(key, sequence) for key in used))
 
     def python_stack_text(self, stack_id: int) -> str:
-        """Returns `<file>(<line>): <function>` and a line feed per frame, innermost first; empty for 0."""
+        """Return `<file>(<line>): <function>` and a line feed per frame, innermost first; empty for 0."""
         return self._stack_texts.python(stack_id)
 
     def python_stack_frames(self, stack_id: int) -> list[PythonFrame]:
-        """Returns the frames of a Python stack, innermost first; empty for 0 and for an unknown id."""
+        """Return the frames of a Python stack, innermost first; empty for 0 and for an unknown id."""
         definitions = self.definitions
         return [definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_stack(stack_id)]
 
     def python_lines(self) -> set[tuple[str, int]]:
-        """Returns the file and the line of every call that a Python stack has."""
+        """Return the file and the line of every call that a Python stack has."""
         definitions = self.definitions
         frames = (definitions.code(code_id).frame_at(offset) for code_id, offset in definitions.python_calls())
         return {(frame.file, frame.line) for frame in frames}
@@ -215,7 +215,7 @@ class Capture:
         return self.symbolizer.changes
 
     def native_stack_text(self, stack_id: int, sequence: int = LATEST) -> str:
-        """Returns `module(symbol+0xoff) [0xaddr]` and a line feed per frame, innermost first; empty for 0.
+        """Return `module(symbol+0xoff) [0xaddr]` and a line feed per frame, innermost first; empty for 0.
 
         Args:
             stack_id: The stack.
@@ -224,12 +224,12 @@ class Capture:
         return self._stack_texts.native(stack_id, sequence)
 
     def function_text(self, code_id: int) -> str:
-        """Returns `<file>(<first line>): <function>` of a code object."""
+        """Return `<file>(<first line>): <function>` of a code object."""
         code = self.definitions.code(code_id)
         return f"{code.file}({code.first_line}): {code.name}"
 
     def is_running(self) -> bool:
-        """Tells whether the process is still alive (on this machine)."""
+        """Tell whether the process is still alive (on this machine)."""
         return self.log.is_running()
 
     @cached_property
@@ -257,7 +257,7 @@ class Capture:
 
     @cached_property
     def symbolizer(self) -> Symbolizer:
-        """What names addresses: with lines of source where native stacks were asked for, not for what samples need alone."""
+        """The symbolizer. It finds lines of source if native stacks were asked for, not if only samples need them."""
         asked = self.facts.get("setting.native_stack_depth", ())
         has_lines = not asked or any(depth != "0" for depth in asked)
         return Symbolizer(self.definitions.modules, self.log.native_frames(), has_lines=has_lines)

@@ -61,7 +61,7 @@ class DebugLines:
             self._dwarf = None
 
     def line_at(self, address: int) -> SourceLine | None:
-        """Returns the source line of a file address, None if nothing tells."""
+        """Return the source line of a file address, None if nothing tells."""
         unit = self._ranges.owner_of(address)
         if unit is None or self._dwarf is None:
             return None
@@ -78,7 +78,7 @@ class DebugLines:
 
 
 def debug_file_of(file: ElfFile) -> Path | None:
-    """Finds the file with the line information of another: itself, or what the distribution split off."""
+    """Find the file with the line information of another: itself, or the file that the distribution split off."""
     if file.has_section(".debug_line"):
         return file.path
     identity = file.build_id.hex()
@@ -92,7 +92,7 @@ def debug_file_of(file: ElfFile) -> Path | None:
 
 
 def _unit_ranges(dwarf: Any) -> AddressRanges:
-    """Indexes the address ranges of compilation units, from `.debug_aranges` where the compiler wrote one."""
+    """Index the address ranges of compilation units, from `.debug_aranges` where the compiler wrote one."""
     table = dwarf.get_aranges()
     found = [] if table is None else [(entry.begin_addr, entry.length, entry.info_offset) for entry in table.entries]
     if not found and dwarf.debug_info_sec and dwarf.debug_info_sec.size <= _LARGEST_UNINDEXED_BYTES:

@@ -1,8 +1,7 @@
 """Strings, code objects, stacks, modules and facts of a capture.
 
-Only where an entry lies is noted when a capture is opened; what it holds is
-decoded when it is asked for, since a capture has far more stacks than anyone
-looks at.
+Opening a capture only notes where each entry lies. An entry is decoded when it is asked for, since a capture has far
+more stacks than anyone looks at.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class PythonFrame:
     """Plain name, as `co_name`."""
 
     def __str__(self) -> str:
-        """Returns the form that dumps use."""
+        """Return the form that dumps use."""
         return f"{self.file}({self.line}): {self.function}"
 
 
@@ -72,7 +71,7 @@ class CodeObject:
     line_table: bytes
 
     def frame_at(self, instruction_offset: int) -> PythonFrame:
-        """Returns the call that executes the instruction at a bytecode offset in bytes."""
+        """Return the call that executes the instruction at a bytecode offset in bytes."""
         line = line_of_offset(self.line_table, self.line_table_format, self.first_line, instruction_offset)
         return PythonFrame(self.file, self.first_line if line is None else line, self.name)
 
@@ -95,7 +94,7 @@ class Module(NamedTuple):
     """From this event on; until then something else may have been at the same place."""
 
     def file_address(self, address: int) -> int:
-        """Returns where an address of the process is in the file; both have 64 bits, and so has the difference."""
+        """Return where an address of the process is in the file; both have 64 bits, and so has the difference."""
         return (address - self.load_bias) % (1 << 64)
 
 
@@ -124,7 +123,7 @@ class DefinitionTable:
         self.modules = self._read_modules()
 
     def add(self, content: bytes, *, big_endian: bool) -> int:
-        """Notes further entries: a program that still runs defines more and more.
+        """Note further entries: a program that still runs defines more and more.
 
         Args:
             content: Bytes of a segment, from the end of an entry on.
@@ -142,12 +141,12 @@ class DefinitionTable:
 
     @property
     def first_sequence(self) -> int:
-        """The smallest number of an event that counts: what was recorded before can turn out unasked for."""
+        """The smallest number of an event that counts. Nobody may have asked for events that were recorded before."""
         values = self.facts.get("events.from", ())
         return max((int(value) for value in values if _NUMBER.fullmatch(value)), default=0)
 
     def entries(self, *, big_endian: bool) -> bytes:
-        """Returns all entries of one byte order, as a segment that holds each once has them."""
+        """Return all entries of one byte order, as a segment that holds each once has them."""
         head = struct.Struct(struct_format(DEFINITION_HEADER, big_endian=big_endian))
         content = bytearray()
         named = ((kind, key, entry) for kind in sorted(_KINDS) for key, entry in self._places[kind].items())
@@ -158,26 +157,26 @@ class DefinitionTable:
         return bytes(content)
 
     def python_stack_ids(self) -> Sequence[int]:
-        """Returns the ids of all Python stacks."""
+        """Return the ids of all Python stacks."""
         return tuple(self._places[DefinitionKind.PYTHON_STACK])
 
     def native_stack_ids(self) -> Sequence[int]:
-        """Returns the ids of all native stacks."""
+        """Return the ids of all native stacks."""
         return tuple(self._places[DefinitionKind.NATIVE_STACK])
 
     def code_ids(self) -> Sequence[int]:
-        """Returns the ids of all code objects."""
+        """Return the ids of all code objects."""
         return tuple(self._places[DefinitionKind.CODE])
 
     def code(self, code_id: int) -> CodeObject:
-        """Returns a code object, or one with unknown names if it was never defined."""
+        """Return a code object, or one with unknown names if it was never defined."""
         known = self._codes.get(code_id)
         if known is None:
             known = self._codes[code_id] = self._read_code(code_id)
         return known
 
     def python_stack(self, stack_id: int) -> tuple[tuple[int, int], ...]:
-        """Returns (code id, instruction offset in bytes) per frame, innermost first; empty if unknown."""
+        """Return (code id, instruction offset in bytes) per frame, innermost first; empty if unknown."""
         payload = self._places[DefinitionKind.PYTHON_STACK].get(stack_id)
         if payload is None:
             return ()
@@ -185,7 +184,7 @@ class DefinitionTable:
         return tuple(zip(values[::2], values[1::2], strict=True))
 
     def python_calls(self) -> Sequence[tuple[int, int]]:
-        """Returns each different frame of all Python stacks, as `python_stack` has them."""
+        """Return each different frame of all Python stacks, as `python_stack` has them."""
         payloads = self._places[DefinitionKind.PYTHON_STACK].values()
         parts = [np.zeros((0, 2), np.uint32)]
         for payload in payloads:
@@ -196,18 +195,17 @@ class DefinitionTable:
         return [(code_id, offset) for code_id, offset in pairs]
 
     def native_stack(self, stack_id: int) -> tuple[int, ...]:
-        """Returns the return addresses, innermost first; empty if unknown."""
+        """Return the return addresses, innermost first; empty if unknown."""
         payload = self._places[DefinitionKind.NATIVE_STACK].get(stack_id)
         if payload is None:
             return ()
         return payload.integers("Q", min(payload.size // _ADDRESS_BYTES, _DEEPEST_STACK))
 
     def _note(self, content: bytes, *, big_endian: bool) -> int:
-        """Walks the entries of one segment, and returns where the last one ends.
+        """Walk the entries of one segment, and return where the last one ends.
 
-        A process that is killed leaves entries without their commit marker, and
-        threads share a segment, so whole ones can follow: go on at the next
-        place where an entry can begin.
+        A process that is killed leaves entries without their commit marker. Threads share a segment, so whole entries
+        can come behind such a one: go on at the next place where an entry can begin.
         """
         header = struct.Struct(struct_format(DEFINITION_HEADER, big_endian=big_endian))
         words = np.frombuffer(content[: len(content) // 8 * 8], dtype=">u4" if big_endian else "<u4")
@@ -279,15 +277,15 @@ class Payload(NamedTuple):
     big_endian: bool
 
     def raw(self) -> bytes:
-        """Returns its bytes."""
+        """Return its bytes."""
         return self.content[self.start : self.start + self.size]
 
     def text(self) -> str:
-        """Returns it as UTF-8; what is none is replaced."""
+        """Return it as UTF-8; bytes that are none are replaced."""
         return self.raw().decode(errors="replace")
 
     def integers(self, code: str, count: int) -> tuple[int, ...]:
-        """Returns so many integers from its beginning; `code` is that of `struct`."""
+        """Return so many integers from its beginning; `code` is that of `struct`."""
         order = ">" if self.big_endian else "<"
         return struct.unpack_from(f"{order}{count}{code}", self.content, self.start)
 

@@ -1,7 +1,7 @@
-"""Just enough of ELF: build id, symbols and where sections lie, of 64-bit files.
+"""Just enough of ELF: build id, symbols and the places of sections, of 64-bit files.
 
-Symbol tables are read with numpy, since a large library has hundreds of
-thousands of symbols; names are read one by one, when they are needed.
+Symbol tables are read with numpy, since a large library has hundreds of thousands of symbols. Names are read one by
+one, when they are needed.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class ElfFile:
         return b""
 
     def has_section(self, name: str) -> bool:
-        """Tells whether a section is there with its content."""
+        """Tell whether a section is there with its content."""
         return any(section.name == name and section.kind != _SECTION_NOBITS for section in self.sections)
 
     def symbol_at(self, address: int) -> Symbol | None:
-        """Returns the function that contains a file address, from the full symbol table if there is one."""
+        """Return the function that contains a file address, from the full symbol table if there is one."""
         for table in self._symbol_tables:
             index = int(np.searchsorted(table.addresses, np.uint64(address), side="right")) - 1
             if index < 0:
@@ -136,8 +136,8 @@ class ElfFile:
         kinds = symbols["info"] & 15
         is_function = (kinds == _TYPE_FUNCTION) | (kinds == _TYPE_INDIRECT_FUNCTION)
         symbols = symbols[is_function & (symbols["section"] != 0)]
-        # Of several names for one place, the last one is found: the largest, exported
-        # before local (compilers make local twins with odd names), first in the file.
+        # If a place has several names, the last one is found. The order is: the largest, exported before local
+        # (compilers make local twins with odd names), first in the file.
         is_exported = symbols["info"] >> 4 != 0
         order = np.lexsort((-np.arange(len(symbols)), is_exported, symbols["size"], symbols["value"]))
         symbols = symbols[order]
@@ -207,6 +207,6 @@ class AddressRanges:
     owners: list[int]
 
     def owner_of(self, address: int) -> int | None:
-        """Returns the owner of the range that contains an address."""
+        """Return the owner of the range that contains an address."""
         index = bisect_right(self.starts, address) - 1
         return self.owners[index] if index >= 0 and address < self.ends[index] else None

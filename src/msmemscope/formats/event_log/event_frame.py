@@ -18,7 +18,7 @@ _DEVICE_WORDS: Final = pl.Series(
 
 
 def event_frame(records: np.ndarray[Any, np.dtype[Any]]) -> pl.DataFrame:
-    """Returns structured records (`layout.RECORD`, any byte order) as a table."""
+    """Return structured records (`layout.RECORD`, any byte order) as a table."""
     computed: dict[str, np.ndarray[Any, np.dtype[Any]]] = {
         "thread_id": thread_ids(records),
         "device": devices_of(records),
@@ -45,14 +45,14 @@ def devices_of(records: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dt
 
 
 def device_text(device: pl.Expr) -> pl.Expr:
-    """Returns how devices (column `device`) are written."""
+    """Return how devices (column `device`) are written."""
     is_known = device.is_between(_LOWEST_DEVICE, _LOWEST_DEVICE + len(_DEVICE_WORDS) - 1)
     number = pl.when(is_known).then(device).otherwise(DEVICE_NONE)
     return pl.lit(_DEVICE_WORDS).gather(number.cast(pl.Int32) - _LOWEST_DEVICE)
 
 
 def written_devices(devices: np.ndarray[Any, np.dtype[np.int16]]) -> np.ndarray[Any, np.dtype[np.int16]]:
-    """Returns devices with none in place of numbers that are not those of a device, as `device_text` writes them."""
+    """Return devices with none in place of numbers that are not those of a device, as `device_text` writes them."""
     is_known = (devices >= _LOWEST_DEVICE) & (devices < _LOWEST_DEVICE + len(_DEVICE_WORDS))
     known: np.ndarray[Any, np.dtype[np.int16]] = np.where(is_known, devices, np.int16(DEVICE_NONE))
     return known

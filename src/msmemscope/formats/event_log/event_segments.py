@@ -1,10 +1,8 @@
 """Event records of all segments of a capture, merged into their one order.
 
-Each `events` segment is in order by itself (records that were not committed
-have sequence 0 and are skipped, and so are those that no process can have
-recorded), so merging needs one block of each in memory
-and no more. `kept` segments of the flight recorder are small and in no order:
-they are loaded whole.
+Each `events` segment is in order by itself, so merging needs only one block of each in memory. Two kinds of records are
+skipped: those that were not committed, with sequence 0, and those that no process can have recorded. `kept` segments of
+the flight recorder are small and in no order: they are loaded whole.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class ArchivedRecords(Protocol):
     """Records that do not lie in a segment."""
 
     def records(self, rows: int) -> Iterator[Records]:
-        """Yields them, in our byte order and as the newest version has them; at most so many at once."""
+        """Yield them, in our byte order and as the newest version has them; at most so many at once."""
 
 
 RecordSource: TypeAlias = "SegmentFile | ArchivedRecords"
@@ -71,7 +69,7 @@ class EventSegment:
 
 @dataclass(frozen=True)
 class EventSurvey:
-    """What a first pass over all segments of a capture found."""
+    """The results of a first pass over all segments of a capture."""
 
     segments: tuple[EventSegment, ...]
     event_count: int
@@ -90,7 +88,7 @@ def survey_events(
     memory: EventsInMemory | None = None,
     first: int = 0,
 ) -> EventSurvey:
-    """Reads every record once, to know how many there are and how they can be merged.
+    """Read every record once, to know how many there are and how they can be merged.
 
     Args:
         files: The `events` segments.
@@ -144,17 +142,17 @@ class _OutOfOrderError(Exception):
 
 @dataclass
 class _Check:
-    """What is looked for in the first pass over all segments, and not again."""
+    """The checks of the first pass over all segments. Later passes do not repeat them."""
 
     damaged: int = 0
     """Records that were left out."""
 
 
 def merged_records(segments: Sequence[EventSegment], rows: int, check: _Check | None = None) -> Iterator[Records]:
-    """Yields the records of all segments in sequence order, each once.
+    """Yield the records of all segments in sequence order, each once.
 
     Args:
-        segments: What `survey_events` found.
+        segments: The segments that `survey_events` found.
         rows: Most records of one yielded array; only the last one has fewer.
         check: Given in the first pass, which finds out whether segments are in order.
 
@@ -193,14 +191,14 @@ class _Cursor:
         self.last = 0
 
     def refill(self) -> bool:
-        """Loads the next block. Returns False at the end of the segment."""
+        """Load the next block. Return False at the end of the segment."""
         for block in self._blocks:
             self._hold(block)
             return True
         return False
 
     def take(self, limit: int) -> Records:
-        """Hands out the pending records up to and including sequence number `limit`."""
+        """Hand out the pending records up to and including sequence number `limit`."""
         if self.last <= limit:
             taken, self.pending = self.pending, self.pending[:0]
             return taken
@@ -230,7 +228,7 @@ def joined(parts: Sequence[Records]) -> Records:
 
 
 def _in_order(parts: list[Records]) -> Records:
-    """Joins records of several segments; a repeated one is left out."""
+    """Join records of several segments; a repeated one is left out."""
     if len(parts) == 1:
         return parts[0]
     records = joined(parts)
@@ -245,7 +243,7 @@ def _in_order(parts: list[Records]) -> Records:
 
 
 def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the records of a segment that count and are not damaged, block by block; no block is empty.
+    """Yield the records of a segment that count and are not damaged, block by block; no block is empty.
 
     Args:
         segment: If it is in order, sequence numbers must rise, where there is a check.
@@ -269,7 +267,7 @@ def _blocks(segment: EventSegment, rows: int, check: _Check | None) -> Iterator[
 
 
 def sound_records(records: Records) -> Records:
-    """Returns the records that a process can have recorded: what reads them may reckon with 63 bits."""
+    """Return the records that a process can have recorded: what reads them may reckon with 63 bits."""
     is_damaged = (records["sequence"] | records["timestamp_ns"]) >> np.uint64(63) != 0
     # As numbers without a sign, negative sizes are the largest ones.
     odd = np.flatnonzero(records["size"].view(np.uint64) > MOST_BYTES)
@@ -281,7 +279,7 @@ def sound_records(records: Records) -> Records:
 
 
 def _committed_records(source: RecordSource, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the committed records of a segment, block by block; no block is empty."""
+    """Yield the committed records of a segment, block by block; no block is empty."""
     for block in _slots(source, rows, check) if isinstance(source, SegmentFile) else source.records(rows):
         committed = block["sequence"] != 0
         found = block if committed.all() else block.compress(committed)
@@ -290,7 +288,7 @@ def _committed_records(source: RecordSource, rows: int, check: _Check | None) ->
 
 
 def _slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the slots of a segment, block by block."""
+    """Yield the slots of a segment, block by block."""
     if file.is_packed:
         yield from _unpacked_slots(file, rows, check)
         return
@@ -305,7 +303,7 @@ def _slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Recor
 
 
 def _unpacked_slots(file: SegmentFile, rows: int, check: _Check | None) -> Iterator[Records]:
-    """Yields the records of blocks and the slots of the tail, as `_slots`."""
+    """Yield the records of blocks and the slots of the tail, as `_slots`."""
     for extent in file.extents:
         position = extent.start
         while position < extent.end:
@@ -328,7 +326,7 @@ def _parts(records: Records, rows: int) -> Iterator[Records]:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was read of the blocks of a packed segment."""
+    """The records read of the blocks of a packed segment."""
 
     records: Records
     consumed: int
@@ -340,12 +338,12 @@ class Unpacked:
 
 
 def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
-    """Returns the records of the whole blocks in a part of a packed segment.
+    """Return the records of the whole blocks in a part of a packed segment.
 
     Args:
-        content: It begins where a block can.
+        content: A part that begins where a block can.
         rows: Most records, but at least a block is read if there is one.
-        big_endian: Of the segment.
+        big_endian: The byte order of the segment.
     """
     is_swapped = big_endian != (sys.byteorder == "big")
     records, consumed, before, damaged = _native.unpack_blocks(content, rows, is_swapped)
@@ -353,7 +351,7 @@ def unpacked(content: bytes, rows: int, *, big_endian: bool) -> Unpacked:
 
 
 def decoded_records(content: bytes, file: SegmentFile) -> Records:
-    """Returns the slots of a part of a segment, committed or not, in our byte order and as the newest version has them."""
+    """Return the slots of a part of a segment, committed or not, in our byte order and in the newest version."""
     dtype = in_byte_order(RECORD, big_endian=file.big_endian)
     block: Records = np.frombuffer(content[: len(content) - len(content) % dtype.itemsize], dtype=dtype)
     if file.big_endian:
@@ -372,7 +370,7 @@ def _with_kinds(records: Records) -> Records:
 
 
 def _sorted_whole(segment: EventSegment, check: _Check | None) -> Iterator[Records]:
-    """Yields all records of a segment at once, in order and each once."""
+    """Yield all records of a segment at once, in order and each once."""
     blocks = list(_blocks(segment, _LARGEST_BLOCK_ROWS, check))
     if blocks:
         records = joined(blocks)

@@ -39,13 +39,13 @@ class EventsInMemory:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all events."""
+        """Forget all events."""
         self._parts: list[pl.DataFrame] = []
         self._count = 0
         self._is_wanted = _mask(self._kinds.always | self._kinds.if_few)
 
     def add(self, records: np.ndarray[Any, np.dtype[Any]]) -> None:
-        """Takes in the next events.
+        """Take in the next events.
 
         Args:
             records: Of `layout.RECORD`, in sequence order.
@@ -56,7 +56,7 @@ class EventsInMemory:
             return
         self._parts.append(event_frame(chosen))
         self._count += len(chosen)
-        # What does not fit is read again by whoever needs it: memory must not decide whether dumps are written.
+        # Events that do not fit are read again by whoever needs them: memory must not decide whether dumps are written.
         for fewer in (self._kinds.always, frozenset[int]()):
             if self._count > self._kinds.most:
                 self._is_wanted = _mask(fewer)
@@ -68,7 +68,7 @@ class EventsInMemory:
         return bool(self._is_wanted[list(kinds)].all())
 
     def batches(self, kinds: Collection[int]) -> Iterator[pl.DataFrame]:
-        """Yields the events of some kinds, tables of EVENT_SCHEMA in sequence order; none is empty."""
+        """Yield the events of some kinds, tables of EVENT_SCHEMA in sequence order; none is empty."""
         others = set(np.flatnonzero(self._is_wanted).tolist()) - set(kinds)
         for part in self._parts:
             batch = part.filter(_is_one_of(kinds)) if others else part

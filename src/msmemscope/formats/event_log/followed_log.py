@@ -81,7 +81,7 @@ class FollowedLog:
         self.definitions = DefinitionTable(())
         self.header: ProcessHeader = self.read_header()
         self.problems: dict[str, None] = {}
-        """What of the log had to be left out, and why; one line each, in the order in which it was found."""
+        """The parts of the log that had to be left out, and why; one line each, in the order of their finding."""
         self._segments: dict[str, FollowedSegment] = {}
         self._definition_places: dict[str, _DefinitionPlace] = {}
         self._attributes = AttributeReader(self.definitions)
@@ -133,8 +133,9 @@ class FollowedLog:
     def read(self) -> NewRecords:
         """Return the next events, about `2**18` at most; none if all that are there were handed out.
 
-        An event can come behind one with a larger number only if its thread was held up for as long as it takes to look
-        twice at every segment, right between taking a number, 4 us ahead at most, and storing it.
+        A thread takes a number, 4 us ahead at most, and then stores its event. Normally events come in the order of
+        their numbers. The one exception is a thread that is held up right between the two, while we look twice at
+        every segment. Its event can come behind one with a larger number.
 
         Raises:
             EventLogError: A file cannot be read.
@@ -147,7 +148,7 @@ class FollowedLog:
         if open_ended:
             limit = min(open_ended)
         else:
-            # What has a smaller number than this was begun before we came to the end of the last segment.
+            # Events with a smaller number than this were begun before we came to the end of the last segment.
             limit = max((segment.newest_pending for segment in self._segments.values()), default=0)
             self._find_segments()
             for segment in self._segments.values():
@@ -156,7 +157,7 @@ class FollowedLog:
         return NewRecords(*_merged(parts), has_more=bool(open_ended))
 
     def read_definitions(self) -> None:
-        """Take in what was defined since the last time. Definitions of an event are written before it.
+        """Take in the definitions that are new since the last time. Definitions of an event are written before it.
 
         Raises:
             EventLogError: A file cannot be read.
@@ -240,7 +241,7 @@ class _DefinitionPlace:
 
 
 def _merged(parts: list[tuple[int, Records]]) -> tuple[Records, Segments]:
-    """Joins records of several segments, each in order; of repeated numbers the first stays."""
+    """Join records of several segments, each in order; of repeated numbers the first stays."""
     taken = [(number, records) for number, records in parts if len(records)]
     if not taken:
         return np.empty(0, dtype=RECORD), np.empty(0, dtype=np.uint32)

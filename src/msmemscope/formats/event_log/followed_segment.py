@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _PAGE_BYTES: Final = 4096
 _BLOCK_BYTES: Final = 1 << 20
-"""Read at once. More than the largest chunk, so that a block without any record is no chunk that is being filled; and little,
-because some file systems let the writer wait with the growth of a file until it has been read."""
+"""Read at once. It is more than the largest chunk: a block without any record is then no chunk that is being filled. It
+is little, because some file systems let the writer wait with the growth of a file until it has been read."""
 _NO_RECORDS: Final[Records] = np.empty(0, dtype=RECORD)
 
 
@@ -123,7 +123,7 @@ class FollowedSegment(ABC):
         """Return the next records, at most a block of them; None if there are none."""
 
     def _rising(self, records: Records) -> Records:
-        """Returns the records that a process can have written: sound ones, whose numbers rise."""
+        """Return the records that a process can have written: sound ones, whose numbers rise."""
         sound = sound_records(records)
         sequences = sound["sequence"]
         latest = np.maximum.accumulate(np.concatenate([[np.uint64(self._newest)], sequences]))
@@ -189,8 +189,8 @@ class PackedFollowedSegment(FollowedSegment):
                 continue
             tail = read_tail(descriptor, big_endian=self._file.big_endian)
             if tail.position > self._position:
-                # It has become a block meanwhile; or what the flight recorder gave back is a hole, which can be far larger
-                # than what the log still has.
+                # It has become a block meanwhile. Or the flight recorder gave it back: then it is a hole, which can be
+                # far larger than the rest of the log.
                 position = aligned_to_blocks(next_data(descriptor, self._position))
                 if found.damaged or position > self._position:
                     self._leave_for(min(max(position, self._position + found.consumed), tail.position))
@@ -203,14 +203,14 @@ class PackedFollowedSegment(FollowedSegment):
             return self._rising(slots) if len(slots) else None
 
     def _beyond_taken(self, records: Records, records_before: int) -> Records:
-        """Returns the records of a block that were not read while it was the tail."""
+        """Return the records of a block that were not read while it was the tail."""
         read = self._records_before + self._taken
         self.missed += max(records_before - read, 0)
         self._records_before, self._taken = records_before + len(records), 0
         return records[max(read - records_before, 0) :]
 
     def _leave_for(self, position: int) -> None:
-        """Goes on behind what cannot be read any more; how many records that were, the next block says."""
+        """Go on behind what cannot be read any more; how many records that were, the next block says."""
         self._position = position
         self._records_before, self._taken = self._records_before + self._taken, 0
 
@@ -229,7 +229,7 @@ class PlainFollowedSegment(FollowedSegment):
         self._is_behind_writer = False
 
     def unread_events(self) -> int:
-        """Return how many slots lie behind what was read."""
+        """Return how many slots lie behind the ones that were read."""
         unread = max(file_bytes(self._file.path) - self._position, 0) // RECORD.itemsize
         return unread + len(self.pending)
 
@@ -264,7 +264,7 @@ class PlainFollowedSegment(FollowedSegment):
         return self._rising(self._settled(descriptor, slots[: committed[-1] + 1], end))
 
     def _committed_block(self, descriptor: int, start: int) -> tuple[int, Records] | None:
-        """Returns the first block from a position on that has a record, and where it begins; None if there is none."""
+        """Return the first block from a position on that has a record, and where it begins; None if there is none."""
         while True:
             content = read_from(descriptor, start, _BLOCK_BYTES)
             slots = decoded_records(content, self._file)
@@ -272,14 +272,14 @@ class PlainFollowedSegment(FollowedSegment):
                 return start, slots
             if len(content) < _BLOCK_BYTES:
                 return None
-            # What the flight recorder gave back is a hole. It can be far larger than what the log still has.
+            # The flight recorder leaves a hole where it gave space back. It can be far larger than the rest of the log.
             start = next_data(descriptor, (start + len(content)) // _PAGE_BYTES * _PAGE_BYTES)
 
     def _settled(self, descriptor: int, slots: Records, end: int) -> Records:
-        """Returns records as they are once all of them have been committed.
+        """Return records as they are once all of them have been committed.
 
-        A record that was committed right when we came by can have been read in another order than it was written in, on
-        processors that reorder: the last page is read once more.
+        Processors that reorder can show us parts of a record in another order than they were written in. That can
+        happen to a record that is committed right when we come by. So the last page is read once more.
         """
         count = min(len(slots), _PAGE_BYTES // RECORD.itemsize)
         again = decoded_records(

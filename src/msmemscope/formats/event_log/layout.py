@@ -56,7 +56,7 @@ class CaptureState(IntEnum):
 
 
 class DefinitionKind(IntEnum):
-    """What a definition entry defines."""
+    """The kinds of definition entries."""
 
     NONE = 0
     STRING = 1
@@ -188,12 +188,12 @@ MODULE_PAYLOAD: Final = np.dtype(
 
 
 def in_byte_order(dtype: np.dtype[Any], *, big_endian: bool) -> np.dtype[Any]:
-    """Returns a dtype of this module for a log of the given byte order."""
+    """Return a dtype of this module for a log of the given byte order."""
     return dtype.newbyteorder(">") if big_endian else dtype
 
 
 def struct_format(dtype: np.dtype[Any], *, big_endian: bool) -> str:
-    """Returns the `struct` format of a flat dtype of this module.
+    """Return the `struct` format of a flat dtype of this module.
 
     Reading one small struct through `struct` is about ten times faster than through numpy.
     """

@@ -1,14 +1,12 @@
 """Line numbers of bytecode offsets, from the line tables of CPython 3.10 and later.
 
-The recorder copies a code object's table as it is and this module reads it, so
-that no line is computed inside the observed process. Both formats describe a
-code object from its first bytecode on, entry after entry:
+The recorder copies a code object's table as it is and this module reads it, so that no line is computed inside the
+observed process. Both formats describe a code object from its first bytecode on, entry after entry:
 
-- 3.10 (PEP 626, `co_linetable`): pairs of an unsigned bytecode delta in bytes and
-  a signed line delta, -128 standing for "no line".
-- 3.11 and later (PEP 657, the location table): entries whose first byte is
-  1, four bits of code, three bits of length in code units minus one; then the
-  operands of that code, in which further bytes have the top bit clear.
+- 3.10 (PEP 626, `co_linetable`): pairs of an unsigned bytecode delta in bytes and a signed line delta. -128 means "no
+  line".
+- 3.11 and later (PEP 657, the location table): each entry has a first byte, then the operands of its code. The first
+  byte is 1, four bits of code, and three bits of length in code units minus one. Further bytes have the top bit clear.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ _NO_LINE: Final = -1 << 62
 _NO_LINE_310: Final = -128
 _CODE_UNIT_BYTES: Final = 2
 
-# Codes of the location table: 0..9 short forms (no line change), 10..12 one line
-# form each for a line delta of 0..2, then the three below.
+# Codes of the location table: 0..9 are short forms (no line change). Each of 10..12 is a one line form, for a delta of
+# 0..2 lines. Then come the three below.
 _FIRST_ONE_LINE_CODE: Final = 10
 _LAST_ONE_LINE_CODE: Final = 12
 _CODE_NO_COLUMNS: Final = 13
@@ -42,13 +40,13 @@ _CODE_NO_LOCATION: Final = 15
 
 
 def line_of_offset(table: bytes, table_format: int, first_line: int, offset: int) -> int | None:
-    """Finds the line of one bytecode instruction.
+    """Find the line of one bytecode instruction.
 
     Args:
         table: The table as the interpreter keeps it.
         table_format: A `LineTableFormat`; of any other value nothing is known.
         first_line: `co_firstlineno`.
-        offset: Of the instruction, in bytes from the start of the bytecode.
+        offset: The place of the instruction, in bytes from the start of the bytecode.
 
     Returns:
         The line, or None if the instruction has none, or if the table is
@@ -110,7 +108,7 @@ def _entries_of_location_table(table: bytes, first_line: int) -> Iterator[tuple[
 
 
 def _signed_varint(table: bytes, position: int) -> int:
-    """Reads six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
+    """Read six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
     value = 0
     for shift in range(0, _MOST_VARINT_BITS, 6):
         if position == len(table):

@@ -35,12 +35,12 @@ _SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
 
 
 def process_directory(path: Path) -> Path:
-    """Returns the directory of a process, given that or the `event_log` in it."""
+    """Return the directory of a process, given that or the `event_log` in it."""
     return path.parent if path.name == EVENT_LOG_DIRECTORY and not (path / EVENT_LOG_DIRECTORY).is_dir() else path
 
 
 def segment_names(log: Path) -> dict[str, list[str]]:
-    """Returns the segments in an event log by their families `events`, `kept` and `definitions`, each by their numbers.
+    """Return the segments in an event log by their families `events`, `kept` and `definitions`, each by their numbers.
 
     Raises:
         OSError: It cannot be read.
@@ -57,7 +57,7 @@ class StoredLog(Protocol):
     """The parts of an event log, wherever they are stored."""
 
     directory: Path
-    """What identifies it: the directory of the process, or an archive."""
+    """The identity of the log: the directory of the process, or an archive."""
     header: DecodedHeader
     is_archived: bool
     """Whether it is a copy: the process that wrote it does not go on writing it."""
@@ -68,11 +68,11 @@ class StoredLog(Protocol):
 
     @property
     def name(self) -> str:
-        """What the directory of the process is called, or was."""
+        """The name that the directory of the process has, or had."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What could not be opened, one line each; known once all parts were asked for."""
+        """The parts that could not be opened, one line each; known once all parts were asked for."""
 
     @property
     def events(self) -> Sequence[RecordSource]:
@@ -83,7 +83,7 @@ class StoredLog(Protocol):
         """Records in any order."""
 
     def definitions(self) -> DefinitionTable:
-        """Reads the definitions that are there now."""
+        """Read the definitions that are there now."""
 
     def native_frames(self) -> Mapping[tuple[int, int], str]:
         """Texts of native frames that need no symbols any more, by address and span of events (`Symbolizer.epoch`)."""
@@ -92,7 +92,7 @@ class StoredLog(Protocol):
         """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
 
     def is_running(self) -> bool:
-        """Tells whether the process still writes it (on this machine)."""
+        """Tell whether the process still writes it (on this machine)."""
 
 
 class LogFolder:
@@ -132,7 +132,7 @@ class LogFolder:
         return path.resolve().name if path.name == ".." else path.name
 
     def definitions(self) -> DefinitionTable:
-        """Reads the definitions that are there now."""
+        """Read the definitions that are there now."""
         return DefinitionTable(self._open_segments(self._definition_names, DEFINITION_SEGMENT_MAGIC))
 
     def native_frames(self) -> Mapping[tuple[int, int], str]:
@@ -153,7 +153,7 @@ class LogFolder:
             return b""
 
     def is_running(self) -> bool:
-        """Tells whether the process still writes it (on this machine)."""
+        """Tell whether the process still writes it (on this machine)."""
         return is_process_alive(self.header.header)
 
     def _read_header(self, *, has_segments: bool) -> DecodedHeader:

@@ -1,7 +1,7 @@
 """Reading the event log of this process piece by piece, each event once.
 
-A test suite asks thousands of times what has happened since it asked last: reading the whole log each time would take
-longer every time.
+A test suite asks thousands of times for the events since it asked last. A reader of the whole log would need more time
+with each question.
 """
 
 from __future__ import annotations

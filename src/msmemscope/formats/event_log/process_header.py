@@ -85,7 +85,7 @@ class DecodedHeader:
 
 
 def byte_order_of(mark: bytes) -> bool | None:
-    """Tells the byte order from the eight bytes of a byte order mark.
+    """Tell the byte order from the eight bytes of a byte order mark.
 
     Returns:
         True for big-endian, False for little-endian, None if it is no such mark.
@@ -98,7 +98,7 @@ def byte_order_of(mark: bytes) -> bool | None:
 
 
 def check_version(version: int, path: Path) -> None:
-    """Refuses a format that this reader does not know.
+    """Refuse a format that this reader does not know.
 
     Raises:
         EventLogError: the version is newer than ours, or none at all.
@@ -114,10 +114,10 @@ def check_version(version: int, path: Path) -> None:
 
 
 def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
-    """Reads the bytes of `process.header`.
+    """Read the bytes of `process.header`.
 
-    A file without its first word, which is written last, stands for a process that was killed right at its
-    start; what its directory's name tells is used instead.
+    The first word of the file is written last. If it is missing, the process was killed right at its start. Then the
+    name of its directory is used instead.
 
     Args:
         content: The first bytes of the file.
@@ -155,12 +155,12 @@ def decode_process_header(content: bytes, path: Path) -> DecodedHeader:
 
 
 def is_process_alive(header: ProcessHeader) -> bool:
-    """Tells whether the process that writes a capture is still alive (on this machine)."""
+    """Tell whether the process that writes a capture is still alive (on this machine)."""
     return header.state == CaptureState.OPEN and is_same_process(header)
 
 
 def is_same_process(header: ProcessHeader) -> bool:
-    """Tells whether the process that a capture is of is alive on this machine, whether it still writes or not."""
+    """Tell whether the process that a capture is of is alive on this machine, whether it still writes or not."""
     if header.process_start_ticks == 0:
         return False
     try:

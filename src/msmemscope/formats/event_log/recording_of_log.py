@@ -24,10 +24,10 @@ WAS_RUNNING: Final = "the process was still running: this is what it had recorde
 
 
 def recording_of_capture(capture: Capture, source: Path, kinds: Collection[EventKind] | None = None) -> Recording:
-    """Returns everything that a capture holds.
+    """Return everything that a capture holds.
 
     Args:
-        capture: What was recorded.
+        capture: The capture to read.
         source: The path that was given.
         kinds: Only events of these kinds, and those that say when collection was on; None for all.
 
@@ -46,7 +46,7 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
 
 
 def _native_stacks(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
-    """Returns the texts of native stacks, each with the modules as they were when it was first seen."""
+    """Return the texts of native stacks, each with the modules as they were when it was first seen."""
     first = (
         events.lazy()
         .filter(pl.col("native_stack_id") != 0)
@@ -65,7 +65,7 @@ def _native_stacks(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coverage(capture: Capture) -> Iterator[str]:
-    """Yields what was lost of the recording."""
+    """Yield the losses of the recording."""
     header = capture.header
     if header.dropped_recycled:
         yield f"{header.dropped_recycled} events were recycled to keep the log small; blocks still alive were kept"

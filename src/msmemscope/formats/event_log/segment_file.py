@@ -1,8 +1,7 @@
 """One segment file: is it one, in which byte order, and where does it hold data.
 
-Files are read with `pread` and never mapped: a file that is cut short while we
-read it gives fewer bytes instead of a SIGBUS, and what was read does not stay
-in our resident memory, however large the log is.
+Files are read with `pread` and never mapped. If a file is cut short while we read it, a read gives fewer bytes, and no
+SIGBUS comes. The content that was read does not stay in our resident memory, however large the log is.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class BlockHeader:
-    """What is said of a block of packed records."""
+    """The header of a block of packed records."""
 
     record_count: int
     bytes: int
@@ -103,7 +102,7 @@ class ForeignSegmentError(EventLogError):
 
 
 def open_segment(path: Path, *magics: int) -> SegmentFile | None:
-    """Reads the header of a segment and finds its data.
+    """Read the header of a segment and find its data.
 
     Args:
         path: The file.
@@ -144,10 +143,11 @@ def open_segment(path: Path, *magics: int) -> SegmentFile | None:
 
 
 def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
-    """Returns the tail of a packed segment, which may be written meanwhile.
+    """Return the tail of a packed segment, which may be written meanwhile.
 
-    A tail that has become a block is cleared, and then the header says so. While the header says the same before and after
-    both were looked at, the tail is either no block yet and whole, or it is one, and does not count.
+    A tail that has become a block is cleared, and then the header says so. The header is read before and after
+    tail and block. If it says the same each time, the tail is no block yet and whole, or it is a block and does not
+    count.
     """
     dtype = in_byte_order(RECORD, big_endian=big_endian)
     while True:
@@ -167,7 +167,7 @@ def read_tail(descriptor: int, *, big_endian: bool) -> Tail:
 
 
 def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
-    """Returns how many slots of a tail were sealed and do not check; those behind them came later.
+    """Return how many slots of a tail were sealed and do not check; those behind them came later.
 
     Checksums are over bytes of memory: of the other byte order they mean nothing here.
     """
@@ -185,7 +185,7 @@ def _unsound_slots(descriptor: int, content: bytes, *, big_endian: bool) -> int:
 
 
 def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> BlockHeader | None:
-    """Returns what is said of the block at a position; None if there is no committed one."""
+    """Return the header of the block at a position; None if there is no committed one."""
     content = read_from(descriptor, position, PACKED_BLOCK_HEADER.itemsize)
     if len(content) < PACKED_BLOCK_HEADER.itemsize:
         return None
@@ -201,8 +201,8 @@ def read_block_header(descriptor: int, position: int, *, big_endian: bool) -> Bl
 def lost_records(file: SegmentFile) -> int:
     """Return how many records the blocks of a segment lack, as far as it is known, and at least 1 where some are missing.
 
-    Each block says how many records stand before it, and the segment where the last one ends. What the flight recorder
-    gave back are the oldest blocks, all zeros.
+    Each block says how many records stand before it, and the segment where the last one ends. The flight recorder gives
+    back the oldest blocks. They are all zeros.
 
     Args:
         file: A packed segment. Blocks that are there and do not check are not counted.
@@ -229,12 +229,12 @@ def lost_records(file: SegmentFile) -> int:
 
 
 def aligned_to_blocks(position: int) -> int:
-    """Returns the first place at a position or behind it where a block can begin."""
+    """Return the first place at a position or behind it where a block can begin."""
     return -(-position // PACKED_BLOCK_ALIGNMENT) * PACKED_BLOCK_ALIGNMENT
 
 
 def _said_of_tail(descriptor: int, *, big_endian: bool) -> tuple[int, int]:
-    """Returns where the tail will stand as a block, and how many bytes it has at most."""
+    """Return where the tail will stand as a block, and how many bytes it has at most."""
     content = read_from(descriptor, 0, SEGMENT_HEADER.itemsize)
     if len(content) < SEGMENT_HEADER.itemsize:
         return PACKED_BLOCKS_OFFSET, 0  # cut short meanwhile
@@ -248,13 +248,13 @@ def _said_of_tail(descriptor: int, *, big_endian: bool) -> tuple[int, int]:
 
 
 def read_bytes(segment: SegmentFile, start: int, size: int) -> bytes:
-    """Returns up to `size` bytes of a segment from byte `start` of its file."""
+    """Return up to `size` bytes of a segment from byte `start` of its file."""
     with opened_for_reading(segment.path) as descriptor:
         return read_from(descriptor, start, size)
 
 
 def read_from(descriptor: int, start: int, size: int) -> bytes:
-    """Returns up to `size` bytes of an opened file from byte `start`."""
+    """Return up to `size` bytes of an opened file from byte `start`."""
     parts = []
     while size > 0:
         # One call reads at most 2 GiB on Linux.
@@ -268,7 +268,7 @@ def read_from(descriptor: int, start: int, size: int) -> bytes:
 
 
 def file_bytes(file: Path | int) -> int:
-    """Returns the size of a file, given by its path or by its descriptor.
+    """Return the size of a file, given by its path or by its descriptor.
 
     Raises:
         EventLogError: there is none at the path any more.
@@ -281,7 +281,7 @@ def file_bytes(file: Path | int) -> int:
 
 
 def next_data(descriptor: int, position: int) -> int:
-    """Returns where the first page with data begins at a position or behind it; the end of the file if none does.
+    """Return where the first page with data begins at a position or behind it; the end of the file if none does.
 
     Args:
         descriptor: Of a segment.
@@ -294,7 +294,7 @@ def next_data(descriptor: int, position: int) -> int:
 
 @contextmanager
 def opened_for_reading(path: Path) -> Iterator[int]:
-    """Opens a regular file for reading, and not through a symbolic link, a pipe or a device.
+    """Open a regular file for reading, and not through a symbolic link, a pipe or a device.
 
     Yields:
         Its descriptor.
@@ -321,12 +321,12 @@ def opened_for_reading(path: Path) -> Iterator[int]:
 
 
 def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
-    """Finds what has to be read from one byte up to another: all but long holes.
+    """Find the bytes to read from one byte up to another: all but long holes.
 
-    The flight recorder punches holes where old chunks were, which can be far larger than the data. A page that was
-    stored through a mapping into reserved space is data to the file system only while it is in memory or once it
-    was written back. Kernels ask for the one and then for the other, so that a page which is written back and
-    leaves memory in between is neither: a hole is one if it is found twice.
+    The flight recorder punches holes where old chunks were. These can be far larger than the data. A page can be stored
+    through a mapping into reserved space. The file system takes it for data in two states: while it is in memory, and
+    once it was written back. Kernels ask for the one and then for the other. A page that is written back and leaves
+    memory in between is neither. So a hole counts if it is found twice.
     """
     if size <= begin:
         return ()
@@ -343,7 +343,7 @@ def _extents(descriptor: int, begin: int, size: int) -> tuple[Extent, ...]:
 
 
 def _data(descriptor: int, size: int, position: int) -> Iterator[Extent]:
-    """Yields what the file system calls data, from a position on and in whole pages."""
+    """Yield the parts that the file system calls data, from a position on and in whole pages."""
     while position < size:
         try:
             start = os.lseek(descriptor, position, os.SEEK_DATA)

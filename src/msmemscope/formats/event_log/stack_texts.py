@@ -32,11 +32,11 @@ class StackTexts:
         self._native = _BoundedCache(self._render_native)
 
     def python(self, stack_id: int) -> str:
-        """Returns one line per frame, innermost first, each with its line feed."""
+        """Return one line per frame, innermost first, each with its line feed."""
         return self._python.text((stack_id, 0))
 
     def native(self, stack_id: int, sequence: int) -> str:
-        """Returns one line per frame, innermost first, each with its line feed.
+        """Return one line per frame, innermost first, each with its line feed.
 
         Args:
             stack_id: The stack.

@@ -24,13 +24,13 @@ LATEST: Final = 2**64 - 1
 
 
 class Symbolizer:
-    """Turns return addresses of one process into text.
+    """The symbolizer of one process. It turns return addresses into text.
 
-    A file is believed only if its build id is the one that was recorded; of any
-    other only the module and the offset in it are shown.
+    A file is believed only if it has the recorded build id. For any other file only the module and the offset in it are
+    shown.
 
     Args:
-        modules: What was mapped into the process, in any order.
+        modules: The modules mapped into the process, in any order.
         known: Texts by address and span of events, from where the files were; other addresses are looked up.
         has_lines: Whether lines of source are looked up, too. To decode those of a large library takes seconds.
     """
@@ -55,7 +55,7 @@ class Symbolizer:
         """As `text`, for the number of a span of events instead of an event."""
 
     def text(self, address: int, sequence: int = LATEST) -> str:
-        """Returns `module(symbol+0xoff) [0xaddr] file.c:123`, or as much of it as is known.
+        """Return `module(symbol+0xoff) [0xaddr] file.c:123`, or as much of it as is known.
 
         Args:
             address: A return address.
@@ -64,7 +64,7 @@ class Symbolizer:
         return self.text_in_epoch(address, self.epoch(sequence))
 
     def epoch(self, sequence: int) -> int:
-        """Numbers the spans of events in which each address means one module."""
+        """Number the spans of events in which each address means one module."""
         return sum(change <= sequence for change in self.changes)
 
     def _render(self, address: int, epoch: int) -> str:
@@ -109,8 +109,8 @@ class Symbolizer:
 _files_at_hand: Final = Lock()
 """Their readers move about in them: dumps are written while questions about the same capture are answered."""
 _files_in_use: WeakValueDictionary[tuple[str, bytes], _ModuleFile] = WeakValueDictionary()
-"""By path and build id, as long as any process needs them: decoding the lines of a large library takes seconds, and the
-processes of one launch have the same."""
+"""By path and build id, as long as any process needs them. Decoding the lines of a large library takes seconds, and the
+processes of one launch have the same libraries."""
 
 
 class _ModuleFile:
@@ -139,13 +139,13 @@ def _open_module(module: Module) -> _ModuleFile | None:
 
 
 def _history(modules: Sequence[Module]) -> tuple[list[Module], tuple[int, ...]]:
-    """Follows which module was where.
+    """Follow which module was where.
 
     A library that is loaded again and again at the same place counts once.
 
     Returns:
-        The modules that were new at their place, oldest first, and the sequence
-        numbers from which on a module had the place of another one.
+        The modules that were new at their place, oldest first. Then the sequence numbers from which on a module had the
+        place of another one.
     """
     taken: list[Module] = []
     changes = set()

@@ -34,10 +34,10 @@ def write_text(
     kinds: Collection[EventKind] | None = None,
     definitions: bool = False,
 ) -> None:
-    """Writes a capture as text: header, facts, definitions if wanted, then events as they come.
+    """Write a capture as text: header, facts, definitions if wanted, then events as they come.
 
     Args:
-        capture: What to show.
+        capture: The capture to show.
         out: Where to write.
         limit: Most events to show; None shows all.
         kinds: Kinds of events to show; None shows all.
@@ -92,7 +92,7 @@ def _write_definitions(capture: Capture, out: TextIO) -> None:
 
 
 def _event_lines(capture: Capture, events: pl.DataFrame) -> pl.Series:
-    """Renders events; the fields are those of EVENT_COLUMNS, in that order."""
+    """Render events; the fields are those of EVENT_COLUMNS, in that order."""
     kinds = _word_table({kind: kind.name for kind in EventKind})
     pools = _word_table({0: _NOTHING, **POOL_WORDS})
     flags = pl.Series([_flag_text(value) for value in range(256)])
@@ -121,7 +121,7 @@ def _event_lines(capture: Capture, events: pl.DataFrame) -> pl.Series:
 
 
 def _word_table(words: dict[int, str]) -> pl.Series:
-    """Returns a word for each value of a byte; a value that this version does not know shows as itself."""
+    """Return a word for each value of a byte; a value that this version does not know shows as itself."""
     return pl.Series([words.get(value, str(value)) for value in range(256)])
 
 
@@ -131,5 +131,5 @@ def _flag_text(value: int) -> str:
 
 
 def _one_line(text: str) -> str:
-    r"""Returns text without line feeds, tabs and other control characters: `\n` and the like instead."""
+    r"""Return text without line feeds, tabs and other control characters: `\n` and the like instead."""
     return text.encode("unicode_escape").decode("ascii") if not text.isprintable() else text

@@ -1,8 +1,8 @@
 """Traces in the JSON of Chrome's `about:tracing`, which Perfetto opens too: the same as `perfetto` writes.
 
-The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format"). Times are
-microseconds; they are counted from the first event, because readers keep them as floating-point numbers, whose steps at the
-present date would be a quarter of a microsecond.
+The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU ("Trace Event Format").
+Times are microseconds, counted from the first event. Readers keep them as floating-point numbers. At the present date,
+the steps of such numbers would be a quarter of a microsecond.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _line(content: dict[str, object], before: str = ",\n") -> bytes:
 
 
 def _texts(names: pl.Series, fields: str) -> pl.DataFrame:
-    """Returns for each name, by its number, the begin of the events of that name."""
+    """Return for each name, by its number, the begin of the events of that name."""
     heads = [f'"name":{json.dumps(name)},{fields}' for name in names]
     return pl.DataFrame({"head": heads}, {"head": pl.String()}).with_row_index("track")
 
@@ -90,7 +90,7 @@ def _microseconds(column: str, start_ns: int) -> pl.Expr:
 
 
 def _decimal(nanoseconds: pl.Expr) -> pl.Expr:
-    """Writes nanoseconds as microseconds with three digits behind the point."""
+    """Write nanoseconds as microseconds with three digits behind the point."""
     rest = (nanoseconds % 1000).cast(pl.String).str.zfill(3)
     return pl.concat_str((nanoseconds // 1000).cast(pl.String), pl.lit("."), rest)
 

@@ -36,17 +36,18 @@ def write_dump_folder(
     """Write the dump files of a recording into a folder, with every stack and owner that is known.
 
     Args:
-        recording: Any. Of an event log the log itself is read: it knows functions by name, and modules by time.
+        recording: Any. If it comes from an event log, the log itself is read. The log knows functions by name, and
+            modules by time.
         folder: An empty one.
         choice: Whether names are redacted.
         data_format: CSV or DB.
 
     Returns:
-        What is left out, one line each.
+        The parts that are left out, one line each.
 
     Raises:
         OSError: The disk is full, or gone.
-        DumpError: The same, found by what writes dumps.
+        DumpError: The same, found by the writer of dumps.
     """
     settings = dataclasses.replace(
         _settings(recording),

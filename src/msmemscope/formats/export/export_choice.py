@@ -1,4 +1,4 @@
-"""What is chosen of an export beside its format."""
+"""The choices of an export beside its format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Write: TypeAlias = "Callable[[bytes | memoryview], None]"
 
 @dataclasses.dataclass(frozen=True)
 class ExportChoice:
-    """What a writer should know beside the recording."""
+    """The facts that a writer should know beside the recording."""
 
     name: str
-    """What the capture or the file is called; a path need not be text."""
+    """The name of the capture or the file; a path need not be text."""
     measure: Measure = Measure.PEAK
     """Of formats that hold one only."""
 
@@ -30,5 +30,5 @@ class ExportChoice:
 
     @property
     def title(self) -> str:
-        """What viewers call the process: the name, with question marks for what is no text."""
+        """The name of the process for viewers, with question marks for parts that are no text."""
         return self.name.encode(errors="replace").decode()

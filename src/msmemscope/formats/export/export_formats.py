@@ -35,7 +35,7 @@ class ExportFormat:
     """One format, with one of three ways to write it."""
 
     summary: str
-    """What opens it."""
+    """The tools that open it."""
     suffix: str
     """Ends the name of a file or folder that is not named."""
     mark: Mark

@@ -1,6 +1,6 @@
 """Parquet: the events and the blocks, each as one table with texts in the place of numbers.
 
-Two files in a folder: a table of one kind of row is what data frames and databases read, and blocks alone answer most
+The folder has two files, because data frames and databases read tables of one kind of row. Blocks alone answer most
 questions. docs/exporting.md describes the columns.
 """
 
@@ -75,12 +75,12 @@ def _block_table(recording: Recording) -> pl.LazyFrame:
 
 
 def _time(column: str) -> pl.Expr:
-    """Returns nanoseconds since 1970 as a moment; null for those that no calendar of 64 bits has."""
+    """Return nanoseconds since 1970 as a moment; null for those that no calendar of 64 bits has."""
     return pl.col(column).cast(pl.Int64, strict=False).cast(_TIME)
 
 
 def _with_words(rows: pl.DataFrame) -> pl.LazyFrame:
-    """Replaces the numbers of `device` and `pool` by how people are told of them."""
+    """Replace the numbers of `device` and `pool` by how people are told of them."""
     pairs = rows.select("device", "pool").unique()
     words = [(*pair, device_name(pair[0]), pool_word(*reversed(pair)) if pair[1] else None) for pair in pairs.rows()]
     names = pl.DataFrame(

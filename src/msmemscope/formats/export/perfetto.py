@@ -1,8 +1,8 @@
 """Traces of Perfetto: counters, slices and instants as packets of a track event data source.
 
 The messages and the numbers of their fields are those of `protos/perfetto/trace` of Perfetto, described in
-https://perfetto.dev/docs/reference/synthetic-track-event. The tests read what is written here with the classes of the
-package `perfetto` where it is installed.
+https://perfetto.dev/docs/reference/synthetic-track-event. If the package `perfetto` is installed, the tests read the
+written traces with its classes.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _described(descriptor: bytes) -> bytes:
 
 
 def _interned(names: pl.Series) -> bytes:
-    """Returns the packet that numbers names, from 1 on, for all packets behind it."""
+    """Return the packet that numbers names, from 1 on, for all packets behind it."""
     entries = (number_field(1, number) + text_field(2, name) for number, name in enumerate(names, 1))
     data = b"".join(bytes_field(2, entry) for entry in entries)
     content = (

@@ -1,12 +1,15 @@
-"""Writes a pickle piece by piece, with many dictionaries of the same keys at once.
+"""The writer of a pickle, piece by piece, with many dictionaries of the same keys at once.
 
-Python's own pickler wants all objects in memory at once: the ten million entries of a long history take several gigabytes.
-Here an entry is a row of arrays, and all of them have the same opcodes and the same length. What many entries refer to
-(texts, call stacks) is written once and remembered under a number, as a pickle's memo has it.
+Python's own pickler wants all objects in memory at once: the ten million entries of a long history take several
+gigabytes. Here an entry is a row of arrays, and all of them have the same opcodes and the same length. Texts and call
+stacks that many entries share are written once. The pickle's memo keeps each under a number.
 
-The opcodes are those of protocol 2 (Lib/pickletools.py of Python), and of them only such as the viewer of memory snapshots
-in browsers knows too (torch/utils/viz/MemoryViz.js): whole numbers of at most eight bytes, nothing taken off the stack, and
-short batches, since it passes each batch as the arguments of one call.
+The opcodes are those of protocol 2 (Lib/pickletools.py of Python). Only opcodes that the viewer of memory snapshots in
+browsers knows too (torch/utils/viz/MemoryViz.js) are used:
+
+- Whole numbers have at most eight bytes.
+- Nothing is taken off the stack.
+- Batches are short, since the viewer passes each batch as the arguments of one call.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ class PickleStream:
         self._write(_SET_ITEM)
 
     def append(self) -> None:
-        """Put what was written last into the list before it."""
+        """Put the item that was written last into the list before it."""
         self._write(_APPEND)
 
     def remember(self, content: Any) -> int:
@@ -87,12 +90,12 @@ class PickleStream:
         return self._remember_last()
 
     def remember_list(self, places: Iterable[int]) -> int:
-        """Write a list of what is remembered, as the next item of a list, and remember it."""
+        """Write a list of remembered objects, as the next item of a list, and remember it."""
         self._write(_EMPTY_LIST + _MARK + b"".join(map(_reference, places)) + _APPENDS)
         return self._remember_last()
 
     def reference(self, place: int) -> None:
-        """Write what is remembered at a place."""
+        """Write the object that is remembered at a place."""
         self._write(_reference(place))
 
     def _remember_last(self) -> int:
@@ -105,7 +108,7 @@ class PickleStream:
         """Append a dictionary for each row to the list that was written last.
 
         Args:
-            records: A column per key: numbers (i64), or the places of what is remembered (u32).
+            records: A column per key: numbers (i64), or the places of remembered objects (u32).
             keys: Where the name of each column is remembered.
         """
         template = bytearray(_EMPTY_DICT + _MARK)
@@ -135,7 +138,7 @@ def _reference(place: int) -> bytes:
 
 
 def _body(content: Any) -> bytes:
-    """Returns the opcodes of plain data alone, without begin, end and memo."""
+    """Return the opcodes of plain data alone, without begin, end and memo."""
     written = io.BytesIO()
     pickler = pickle.Pickler(written, _PROTOCOL)
     pickler.fast = True  # no memo: its places are ours

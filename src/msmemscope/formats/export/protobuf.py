@@ -1,12 +1,14 @@
-"""Writes messages of Protocol Buffers, one at a time or whole columns of them.
+"""The writer of messages of Protocol Buffers, one at a time or whole columns of them.
 
-A library makes an object of each message. A trace has one per event, and there are tens of millions: here the fields of
-all messages are columns, and each is written by a few operations on arrays.
+A library makes an object of each message. A trace has one message per event, and there are tens of millions. So here
+the fields of all messages are columns. A few operations on arrays write each column.
 
-The encoding (https://protobuf.dev/programming-guides/encoding): a field is a tag, which is its number times eight and its
-wire type, and a value. Wire type 0 is a varint: seven bits per byte, the lowest first, the highest bit set in all but the
-last byte; negative numbers have the 64 bits of two's complement. Wire type 2 is a varint of a length, and so many bytes: a
-text, a message, or packed numbers.
+The encoding (https://protobuf.dev/programming-guides/encoding): a field is a tag and a value. The tag is the number of
+the field times eight, plus its wire type.
+
+- Wire type 0 is a varint: seven bits per byte, the lowest first. The highest bit is set in all bytes except the last
+  one. Negative numbers have the 64 bits of two's complement.
+- Wire type 2 is a varint of a length, and so many bytes: a text, a message, or packed numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Recordings without names: what a program calls things is replaced by tokens, so that they can be given to others.
+"""Recordings without names, so that they can be given to others: tokens replace the names that a program gives.
 
-A name has one token, and a token one name: whatever is grouped, counted or summed up by names has the same numbers as
-before. What stays is what PyTorch, Python, the vendors and msmemscope themselves call things.
+A name has one token, and a token one name. So everything that is grouped, counted or summed up by names has the same
+numbers as before. Names that come from PyTorch, Python, the vendors or msmemscope itself stay.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Redaction:
         return f"at::{self.token('library', f'{module}({symbol}')}{offset}"
 
     def facts(self, facts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """Keep of what a recording notes about itself what are settings and numbers."""
+        """Keep the facts of a recording about itself that are settings and numbers."""
         kept = {key: values for key, values in facts.items() if _KEPT_FACTS.fullmatch(key)}
         for setting in NAMING_SETTINGS:
             kept.pop(f"setting.{setting}", None)
@@ -224,7 +224,7 @@ def _stacks(stacks: pl.DataFrame, change: Callable[[str], str]) -> pl.DataFrame:
 
 
 class RedactedEvents:
-    """What dump files are made of, with tokens in the place of names: `RecordedEvents`.
+    """The source of dump files, as `RecordedEvents`, with tokens in the place of names.
 
     Args:
         events: With names.
@@ -245,34 +245,34 @@ class RedactedEvents:
 
     @property
     def facts(self) -> Mapping[str, tuple[str, ...]]:
-        """What was noted, without names."""
+        """The facts that were noted, without names."""
         return self._redaction.facts(self._events.facts)
 
     def restricted_to(self, kinds: Collection[int]) -> RedactedEvents:
-        """Returns the same with the events of some kinds alone."""
+        """Return the same with the events of some kinds alone."""
         return RedactedEvents(self._events.restricted_to(kinds), self._redaction)
 
     def string_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the texts of string ids."""
+        """Return the texts of string ids."""
         frame = self._events.string_frame(ids)
         return frame.with_columns(mapped(frame["text"], self._redaction.name).alias("text"))
 
     def attribute_frame(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the attributes of some ids."""
+        """Return the attributes of some ids."""
         return self._redaction.attributes(self._events.attribute_frame(ids))
 
     def attribute_pairs(self, ids: pl.Series) -> pl.DataFrame:
-        """Returns the same as pairs."""
+        """Return the same as pairs."""
         return self._redaction.pairs(self._events.attribute_pairs(ids))
 
     def python_stack_text(self, stack_id: int) -> str:
-        """Returns the text of a Python stack."""
+        """Return the text of a Python stack."""
         return self._redaction.python_stack(self._events.python_stack_text(stack_id))
 
     def native_stack_text(self, stack_id: int, sequence: int = 0) -> str:
-        """Returns the text of a native stack, as an event of that sequence number has it."""
+        """Return the text of a native stack, as an event of that sequence number has it."""
         return self._redaction.native_stack(self._events.native_stack_text(stack_id, sequence))
 
     def function_text(self, code_id: int) -> str:
-        """Returns what stands for a traced function."""
+        """Return what stands for a traced function."""
         return self._redaction.token("function", self._events.function_text(code_id))

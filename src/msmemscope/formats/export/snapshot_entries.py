@@ -46,7 +46,7 @@ _ROWS: Final = 1 << 18
 
 @dataclasses.dataclass(frozen=True)
 class DevicePool:
-    """What is exported of a device."""
+    """The exported memory of a device."""
 
     index: int
     """Of the device in the snapshot."""
@@ -56,12 +56,12 @@ class DevicePool:
 
 
 class SnapshotEntries:
-    """What the entries of all devices refer to, and the entries.
+    """The entries of all devices, and the objects that they refer to.
 
     Args:
         stream: Where the dictionary of ours is being written.
-        recording: Of the process.
-        pools: What is exported.
+        recording: The recording of the process.
+        pools: The exported memory, one pool per device.
     """
 
     def __init__(self, stream: PickleStream, recording: Recording, pools: Iterable[DevicePool]) -> None:
@@ -224,7 +224,7 @@ class SnapshotEntries:
         return pl.concat(parts)
 
     def _part(self, rows: pl.DataFrame, order: int, sequence: str, stack: list[str]) -> pl.DataFrame:
-        """Returns the entries of one kind: `sequence`, `order`, and _TRACE_KEYS without the time."""
+        """Return the entries of one kind: `sequence`, `order`, and _TRACE_KEYS without the time."""
         words = self._words
         if order in _ACTIONS:
             action = pl.lit(words[_ACTIONS[order]], dtype=pl.UInt32)
@@ -247,7 +247,7 @@ class SnapshotEntries:
         return self._with_frames(entries).drop(_STACK)
 
     def _failures(self, device: int) -> pl.DataFrame:
-        """Returns the allocations that failed on a device, as `_part` does; `addr` is what was free, 0 if not known."""
+        """Return the failed allocations of a device, as `_part` does; `addr` is the free memory, 0 if not known."""
         recording = self._recording
         of_device = recording.events.filter(pl.col("device") == device)
         name_ids = recording.strings.filter(pl.col("text") == OOM_SNAPSHOT_NAME)["id"]

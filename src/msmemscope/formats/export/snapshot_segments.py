@@ -1,8 +1,8 @@
 """The segments of a snapshot: memory that the allocator has from the driver, and the blocks in it at the end.
 
-A viewer looks for the segment of each block and fails where there is none. Where the driver's memory was not observed, or a
-block lies in none of its blocks, a segment is made up for each stretch of addresses that blocks had: as if it had been there
-all the time.
+A viewer looks for the segment of each block and fails where there is none. The driver's memory may not have been
+observed, or a block may lie in none of its blocks. Then each stretch of addresses that blocks had gets a made-up
+segment, as if it had been there all the time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def is_mapped(recording: Recording, driver: pl.DataFrame) -> pl.Series:
 
 
 def _merged(driver: pl.DataFrame) -> pl.DataFrame:
-    """Returns segments: pieces of those that grow are one where they touch each other.
+    """Return segments: pieces of those that grow are one where they touch each other.
 
     Args:
         driver: Blocks of the driver that are there at the end, with `is_mapped`.
@@ -125,7 +125,7 @@ def _end() -> pl.Expr:
 
 
 def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns for each block the row of the driver's block that it lay in when it was allocated, or NOWHERE."""
+    """Return for each block the row of the driver's block that it lay in when it was allocated, or NOWHERE."""
     found = np.full(len(blocks), NOWHERE, np.int64)
     if driver.is_empty():
         return found
@@ -164,7 +164,7 @@ def _holders(driver: pl.DataFrame, blocks: pl.DataFrame) -> np.ndarray[Any, np.d
 
 
 def _holder(starts: list[int], rows: dict[int, int], sizes: list[int], address: int, end: int) -> int:
-    """Returns the row of the piece that a block begins in, NOWHERE if it does not lie in it and those that touch it."""
+    """Return the row of the piece that a block begins in, NOWHERE if it does not lie in it and those that touch it."""
     place = bisect.bisect_right(starts, address) - 1
     if place < 0:
         return NOWHERE
@@ -179,7 +179,7 @@ def _holder(starts: list[int], rows: dict[int, int], sizes: list[int], address: 
 def _inside(
     starts: list[int], rows: dict[int, int], sizes: list[int], addresses: Addresses, ends: Addresses
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Returns the same as `_holder`, of many blocks."""
+    """Return the same as `_holder`, of many blocks."""
     alive = np.array(starts, np.uint64)
     holders = np.array([rows[start] for start in starts], np.int64)
     limits = alive + np.array([sizes[row] for row in holders], np.uint64)
@@ -193,7 +193,7 @@ def _inside(
 
 
 def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
-    """Returns the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
+    """Return the stretches of addresses that blocks had: `address`, `size`, and `malloc_sequence`, which is null."""
     ordered = blocks.select("address", end=_end()).sort("address")
     reached = pl.col("end").cum_max().shift(1)
     is_first = (pl.col("address") > reached + _GAP_BYTES).fill_null(value=True)
@@ -206,7 +206,7 @@ def _stretches(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Puts blocks into segments, with the gaps between them.
+    """Put blocks into segments, with the gaps between them.
 
     Args:
         segments: `address`, `size`, `malloc_sequence`, by address.
@@ -235,7 +235,7 @@ def _placed(segments: pl.DataFrame, alive: pl.DataFrame) -> tuple[pl.DataFrame, 
         state=pl.when(pl.col("free_sequence").is_null()).then(pl.lit(ALLOCATED)).otherwise(pl.lit(WAITING)),
         malloc_sequence="malloc_sequence",
     )
-    # What lies between the end of one thing and the begin of the next is free.
+    # The space between the end of one thing and the begin of the next is free.
     bounds = all_segments.select("segment", segment_begin="address", segment_bytes="size")
     used = blocks.join(bounds, on="segment", how="left", maintain_order="left").sort("segment", "address")
     end = pl.col("address") + pl.col("size").cast(pl.UInt64)

@@ -26,7 +26,7 @@ _WORDS: Final = {
     Measure.ALLOCATED: ("allocated", "bytes"),
     Measure.BYTE_SECONDS: ("byte-seconds", "none"),
 }
-"""What a profile of each measure is called, and its unit: the schema has none for byte-seconds."""
+"""The name of a profile of each measure, and its unit: the schema has none for byte-seconds."""
 
 
 def write_speedscope(recording: Recording, write: Write, choice: ExportChoice) -> tuple[str, ...]:

@@ -1,9 +1,14 @@
 """Memory snapshots of torch: for pytorch.org/memory_viz, Mosaic and the functions of `torch.cuda._memory_viz`.
 
 The fields are those of `torch.cuda.memory._snapshot` (its docstring, and torch/csrc/cuda/Module.cpp of torch 2.13):
-`segments` with their blocks at the end, `device_traces` with what happened, `allocator_settings`, and
-`external_annotations`, which are steps and ranges here. In a history, `size` is what was requested of a block; where a
-recording does not say, it is the block's size, and `msmemscope.history_sizes` says so to our own reader.
+
+- `segments`, with their blocks at the end;
+- `device_traces`, with what happened;
+- `allocator_settings`;
+- `external_annotations`, which are steps and ranges here.
+
+In a history, `size` is the requested size of a block. Where a recording does not know that, `size` is the block's size.
+`msmemscope.history_sizes` says so to our own reader.
 
 A snapshot holds one memory pool per device: PyTorch's caching allocator, where there is one.
 """
@@ -82,7 +87,7 @@ def write_torch_snapshot(recording: Recording, write: Write, choice: ExportChoic
 
 
 def _device_pools(recording: Recording) -> tuple[list[DevicePool], tuple[str, ...]]:
-    """Returns the pool of each device that is exported, and a line for each that is not."""
+    """Return the pool of each device that is exported, and a line for each that is not."""
     blocks, _ = owned_blocks(recording)
     blocks = with_possible_addresses(blocks.filter(pl.col("size") > 0))
     pairs = blocks.select("device", "pool").unique().sort("device", "pool").rows()
@@ -110,7 +115,7 @@ def _device_pools(recording: Recording) -> tuple[list[DevicePool], tuple[str, ..
 
 
 def _settings(recording: Recording, pools: Iterable[DevicePool]) -> dict[str, Any]:
-    """Returns what is known of the allocator: its environment variable, by which readers know the kind of devices."""
+    """Return the known facts of the allocator: its environment variable, which tells readers the kind of devices."""
     grows = any(is_mapped(recording, pool.segments.of_driver).any() for pool in pools)
     kinds = {kind for pool in pools if (kind := kind_of(pool.device)) is not None}
     variables = {KIND_NAMES[kind].allocator_variable: "" for kind in sorted(kinds)}
@@ -118,7 +123,7 @@ def _settings(recording: Recording, pools: Iterable[DevicePool]) -> dict[str, An
 
 
 def _annotations(recording: Recording, clock: Clock, device: int) -> list[dict[str, Any]]:
-    """Returns where steps and ranges begin and end, in the order of time."""
+    """Return where steps and ranges begin and end, in the order of time."""
     slices = pl.concat([table.select("begin", "end", "name") for table in _step_and_range_slices(recording, clock)])
     moments = pl.concat(
         [

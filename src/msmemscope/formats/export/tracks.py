@@ -1,6 +1,6 @@
-"""What viewers of traces show of a recording: counters of bytes in use, slices and instants, as columns.
+"""The tracks that viewers of traces show of a recording: counters of bytes in use, slices and instants, as columns.
 
-Both trace formats are made of this, so that they show the same numbers.
+Both trace formats are made of these tracks, so that they show the same numbers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Tracks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of the trace is not as it seems, one line each."""
+        """Notes on parts of the trace that are not as they seem, one line each."""
         return () if self.has_times else (NO_TIMES,)
 
 
@@ -262,7 +262,7 @@ def in_lanes(slices: pl.DataFrame) -> pl.DataFrame:
 
 
 def _instants(recording: Recording) -> pl.DataFrame:
-    """Returns marks and failed allocations: `thread_id`, `sequence`, `name`."""
+    """Return marks and failed allocations: `thread_id`, `sequence`, `name`."""
     kinds = [int(EventKind.MARK), int(EventKind.OOM)]
     names = recording.strings.select(name_id="id", name="text")
     found = recording.events.filter(pl.col("kind").is_in(kinds)).join(

@@ -50,10 +50,10 @@ def write_export(recording: Recording, format_name: str, place: Place, choice: E
         recording: Any.
         format_name: The format.
         place: Where to.
-        choice: What is chosen beside the format.
+        choice: The choices beside the format.
 
     Returns:
-        What is left out or not as it seems, one line each.
+        Notes on parts that are left out or not as they seem, one line each.
 
     Raises:
         DumpError: It cannot be written; then nothing of it is there.
@@ -80,7 +80,7 @@ def write_log_export(
     Args:
         capture: Any.
         format_name: The format.
-        place: Where to. An archive may be all that is left of a process: that of another one is not replaced.
+        place: Where to write. The archive of another process is not replaced, because it may be all that is left of it.
         progress: Told how many events of how many are written.
 
     Raises:
@@ -109,7 +109,10 @@ def _is_of_process(path: Path, capture: Capture) -> bool:
 
 @contextlib.contextmanager
 def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
-    """Yields what takes a file piece by piece; it has its name once all of it was taken, and is gone if something fails."""
+    """Yield the writer of a file, which takes it piece by piece.
+
+    The file gets its name once all of it was taken, and is gone if something fails.
+    """
     path = place.path
     with OutputFolder(path.absolute().parent) as folder:
         folder.remove_abandoned([path.name])
@@ -132,7 +135,7 @@ def _new_file(place: Place, mark: Mark) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _new_folder(place: Place) -> Iterator[Path]:
-    """Yields an empty folder, likewise."""
+    """Yield an empty folder, likewise."""
     path = place.path
     unfinished: Path | None = None
     try:

@@ -1,9 +1,13 @@
-"""How large blocks are: a history has what was requested of a block, and the allocator hands out more.
+"""The sizes of blocks: a history has the requested size of a block, and the allocator hands out more.
 
-Blocks that are alive in a snapshot have both sizes there. The others follow from the rules of PyTorch's caching allocator,
-which all its kinds share: requests are padded and rounded up to multiples of 512 bytes; a free piece that is larger is split,
-but in segments of large blocks only if more than 1 MiB is left, unless segments are expandable. So every piece of such a
-segment is larger than 1 MiB, and a smaller rest behind a block is a part of it.
+Blocks that are alive in a snapshot have both sizes there. The others follow from the rules of PyTorch's caching
+allocator, which all its kinds share:
+
+- Requests are padded and rounded up to multiples of 512 bytes.
+- A free piece that is larger is split. In segments of large blocks it is only split if more than 1 MiB is left, unless
+  segments are expandable.
+
+So every piece of such a segment is larger than 1 MiB. A smaller rest behind a block is a part of it.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ def padding_of(kind: DeviceKind, known: Iterable[tuple[int, int]]) -> int:
 
     Args:
         kind: Of the devices.
-        known: What was requested, and the block's size, of blocks that are alive.
+        known: The requested size and the block's size, of blocks that are alive.
     """
     choices = _PADDINGS.get(kind, (0,))
     pairs = tuple(known) if len(choices) > 1 else ()
@@ -47,7 +51,7 @@ def padding_of(kind: DeviceKind, known: Iterable[tuple[int, int]]) -> int:
 
 
 class Places:
-    """Addresses, each rounded down to a unit, of which the next one above an address is found if it is near."""
+    """Addresses, each rounded down to a unit. The next one above an address is found if it is near."""
 
     def __init__(self) -> None:
         # A bit per unit: whole numbers of Python have as many as are needed.

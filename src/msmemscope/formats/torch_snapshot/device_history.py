@@ -1,8 +1,8 @@
-"""What happened on one device: the entries of its history paired, and completed by what existed before them.
+"""The history of one device: its entries paired, and completed by the memory that existed before them.
 
-The history is a ring, and recording it can be interrupted. So memory that is freed, or alive at the end, without an
-allocation in the history is older than that; and where something is allocated on memory that is in use, that was
-freed while nothing was recorded.
+The history is a ring, and recording it can be interrupted. Memory that is freed, or alive at the end, without an
+allocation in the history is older than the history. If something is allocated on memory in use, that memory was freed
+while nothing was recorded.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class DeviceHistory:
     """The events of one device.
 
     Args:
-        kind: Of the device.
+        kind: The kind of the device.
         history: Its entries in their order: ROW_SCHEMA, and their number among those of all devices as `row`.
-        present: What the snapshot itself has of it, likewise: segments and blocks.
-        has_block_sizes: Whether the history is known to have the sizes of blocks, not what was requested.
+        present: The segments and blocks of it in the snapshot itself, likewise.
+        has_block_sizes: Whether the history is known to have the sizes of blocks, not the requested sizes.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class DeviceHistory:
         is_split = any("segment_map" in part["action"] for part in (history, present))
         self._changes = self._ordered()
         self.worked_out, self.odd = self._find_sizes(padding_of(kind, known), is_split=is_split)
-        """Blocks whose size was worked out; blocks alive of which the rules say another size than the snapshot."""
+        """Blocks whose size was worked out. Then blocks alive where the rules and the snapshot differ in the size."""
 
     @property
     def older(self) -> int:
@@ -150,7 +150,7 @@ class DeviceHistory:
         return (row, row, True, kind, Pool.NONE, 0, size, requested, 0, None)
 
     def _take(self, row: int, action: str, address: int, size: int) -> None:
-        """Takes the next entry of the history in."""
+        """Take the next entry of the history in."""
         if action in _OTHERS:
             self._others.append((row, _OTHERS[action], size))
         elif action in SEGMENT_BEGINS:
@@ -184,10 +184,10 @@ class DeviceHistory:
         return block
 
     def _take_present(self, present: pl.DataFrame, *, has_block_sizes: bool) -> list[tuple[int, int]]:
-        """Takes in what is alive at the end.
+        """Take in the memory that is alive at the end.
 
         Returns:
-            What was requested and the size of the block, where both are known.
+            The requested size and the size of the block, where both are known.
         """
         names = ("row", "action", "address", "size", "block_bytes")
         known = []
@@ -213,7 +213,7 @@ class DeviceHistory:
         return known
 
     def _ordered(self) -> list[_Change]:
-        """Returns what happened to memory: before the history segments begin first, within it what ends comes first."""
+        """Return what happened to memory: before the history segments begin first, within it what ends comes first."""
         found = []
         for block in (*self._segments.all, *self._blocks):
             found.append(_Change(block.begin, 1 if block.pool == Pool.HAL else 2, EventKind.MALLOC, block))
@@ -225,7 +225,7 @@ class DeviceHistory:
         return found
 
     def _find_sizes(self, padding: int, *, is_split: bool) -> tuple[int, int]:
-        """Gives each block its size.
+        """Give each block its size.
 
         Returns:
             How many were worked out, and how many known ones differ from that.
@@ -279,7 +279,7 @@ class _Segments:
             self._add(_Block(row, Pool.HAL, address, size, row))
 
     def end(self, row: int, address: int, size: int) -> None:
-        """End what lies between two addresses; what was not known is older."""
+        """End the memory between two addresses. Memory that was not known is older."""
         pieces = self._cut_out(address, address + size)
         for begin, end in _uncovered(address, address + size, pieces):
             self.all.append(_Block(row, Pool.HAL, begin, end - begin, BEFORE, free=row))
@@ -287,7 +287,7 @@ class _Segments:
             piece.free = row
 
     def present(self, row: int, address: int, size: int) -> None:
-        """Take in a segment that is there at the end; what of it is not known is older."""
+        """Take in a segment that is there at the end. The parts of it that are not known are older."""
         pieces = self._cut_out(address, address + size)
         for piece in pieces:
             self._keep(piece)
@@ -303,7 +303,7 @@ class _Segments:
         self._alive[piece.address] = piece
 
     def _cut_out(self, address: int, end: int) -> list[_Block]:
-        """Takes what lies between two addresses out of what is alive; pieces that reach further are cut in two."""
+        """Take the memory between two addresses out of the live pieces. Pieces that reach further are cut in two."""
         first = bisect.bisect_right(self._begins, address) - 1
         if first < 0 or self._end_of(first) <= address:
             first += 1
@@ -320,7 +320,7 @@ class _Segments:
         return piece.address + piece.size
 
     def _trim(self, piece: _Block, address: int, end: int) -> None:
-        """Leaves of a piece what lies between two addresses; what is cut off stays alive."""
+        """Cut a piece to the part between two addresses. The parts that are cut off stay alive."""
         if piece.address < address:
             self._add(replace(piece, size=address - piece.address))
             piece.size -= address - piece.address
@@ -331,7 +331,7 @@ class _Segments:
 
 
 def _uncovered(begin: int, end: int, pieces: list[_Block]) -> list[tuple[int, int]]:
-    """Returns what lies between two addresses and in none of some pieces, which are in order."""
+    """Return what lies between two addresses and in none of some pieces, which are in order."""
     found = []
     for piece in pieces:
         if begin < piece.address:

@@ -1,8 +1,8 @@
 """Reads pickles of plain data, after a look at every opcode (native/offline/plain_pickle).
 
-Python's own unpickler runs what a file asks for, and even with all classes forbidden it allocates what a file claims and
-can be kept busy for days by keys of equal hashes. So the whole pickle is walked first, without making anything of it: it
-may build dictionaries whose keys are texts and numbers, lists, tuples, numbers, texts and bytes. Only then it is
+Python's own unpickler runs what a file asks for. Even with all classes forbidden it allocates as much memory as a file
+claims. Keys of equal hashes can keep it busy for days. So the whole pickle is walked first, without making anything of
+it. It may build dictionaries whose keys are texts and numbers, lists, tuples, numbers, texts and bytes. Only then it is
 unpickled, by an unpickler that finds no class.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 4 << 30
 """Longest pickle that is read, after decompression."""
 SMALL_BYTES: Final = 64 << 20
-"""What a packed file may always unpack to; beyond, it is `MOST_TIMES` its own size."""
+"""The size that a packed file may always unpack to. `MOST_TIMES` its own size is added to that."""
 MOST_TIMES: Final = 200
 """Snapshots unpack to about twenty times their size. A thousand times is made to fill memory."""
 
@@ -55,7 +55,7 @@ _DAMAGES: Final = {
 
 
 class PlainData(NamedTuple):
-    """What a pickle holds."""
+    """The content of a pickle."""
 
     value: Any
     size_bytes: int
@@ -69,7 +69,7 @@ def begins_like_pickle(start: bytes) -> bool:
 
 
 def read_plain_pickle(path: Path) -> PlainData:
-    """Returns the data of a pickle, which may be packed by gzip or lie in a ZIP archive (as torch.save makes them).
+    """Return the data of a pickle, which may be packed by gzip or lie in a ZIP archive (as torch.save makes them).
 
     Args:
         path: The file.
@@ -142,7 +142,7 @@ def _limited(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes:
 
 
 def _check_memory(needed_bytes: int) -> None:
-    """Refuses what does not fit into memory any more.
+    """Refuse what does not fit into memory any more.
 
     Raises:
         OSError: so much is not available.
@@ -156,7 +156,7 @@ def _check_memory(needed_bytes: int) -> None:
 
 
 def _check(content: bytes, path: Path) -> None:
-    """Looks at the whole pickle.
+    """Look at the whole pickle.
 
     Raises:
         InputError: it makes something else than plain data, is damaged, or needs more memory than there is.
@@ -183,7 +183,7 @@ def _check(content: bytes, path: Path) -> None:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keeps the collector of cycles from looking through millions of new containers, none of which is garbage."""
+    """Keep the collector of cycles from looking through millions of new containers. None of them is garbage."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

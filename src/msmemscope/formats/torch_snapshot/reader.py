@@ -1,12 +1,15 @@
 """Memory snapshots of torch and torch_npu: the caching allocator's own history.
 
-What `torch.cuda.memory._dump_snapshot` and `torch.npu.memory._dump_snapshot` write: `device_traces`, one list of events
-per device (`alloc`, `free_requested`, `free_completed`, `segment_alloc`, `segment_free`, `segment_map`,
-`segment_unmap`, `oom`, `snapshot`), and `segments`, all memory of the allocator at the moment of the snapshot with the
-blocks in it. `memory_snapshot()` of either returns the segments alone, which are read too.
+Both `torch.cuda.memory._dump_snapshot` and `torch.npu.memory._dump_snapshot` write two fields:
 
-The history is a ring: what was allocated before its begin has no event. Blocks that are alive in the segments without
-one begin with the first event, as blocks do that existed when a recording began.
+- `device_traces` is one list of events per device (`alloc`, `free_requested`, `free_completed`, `segment_alloc`,
+  `segment_free`, `segment_map`, `segment_unmap`, `oom`, `snapshot`).
+- `segments` is all memory of the allocator at the moment of the snapshot, with the blocks in it.
+
+`memory_snapshot()` of either returns the segments alone, which are read too.
+
+The history is a ring: memory that was allocated before its begin has no event. Some blocks that are alive in the
+segments have none either. They begin with the first event, like blocks that existed when a recording began.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ _LONGEST_WORD: Final = 4096
 
 
 def recording_of_snapshot(path: Path) -> Recording:
-    """Returns what a memory snapshot tells: blocks of the caching allocator, and its segments as memory of the driver.
+    """Return the tables of a memory snapshot: blocks of the caching allocator, and segments as memory of the driver.
 
     Args:
         path: The pickle; nothing of it is run.
@@ -104,8 +107,11 @@ def _parts(content: Any, path: Path) -> tuple[list[Any], list[Any]]:
 def _device_kind(content: Any, traces: list[Any], segments: list[Any]) -> tuple[DeviceKind, bool]:
     """Return the kind of devices that a snapshot is of, and whether the snapshot says so.
 
-    No field names it. The settings of the allocator name their environment variable, stacks name files of the allocator
-    or of torch_npu, and of the two only CUDA's allocator notes times.
+    No field names it, but three things tell:
+
+    - The settings of the allocator name their environment variable.
+    - Stacks name files of the allocator or of torch_npu.
+    - Of the two, only CUDA's allocator notes times.
     """
     settings = content.get("allocator_settings") if isinstance(content, dict) else None
     words = [key for key in settings if isinstance(key, str)] if isinstance(settings, dict) else []
@@ -136,7 +142,7 @@ class _Paired:
     worked_out: int
     """Blocks whose size the snapshot does not have."""
     odd: int
-    """Blocks of which it has another size than the allocator's rules make of the request."""
+    """Blocks whose size differs from the one that the allocator's rules make of the request."""
 
 
 def _notes(traces: list[Any], table: _Paired, guessed: DeviceKind | None) -> list[str]:
@@ -169,13 +175,13 @@ def _has_block_sizes(content: Any) -> bool:
 
 
 def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, has_block_sizes: bool) -> _Paired:
-    """Returns the events of all devices in one order.
+    """Return the events of all devices in one order.
 
     Args:
         history: ROW_SCHEMA: entries of each device in their order.
-        present: Likewise: what the snapshot itself has.
-        kind: Of the devices.
-        has_block_sizes: Whether the history has the sizes of blocks, not what was requested.
+        present: The segments and blocks in the snapshot itself, likewise.
+        kind: The kind of the devices.
+        has_block_sizes: Whether the history has the sizes of blocks, not the requested sizes.
     """
     history = history.sort("timestamp_ns", maintain_order=True).with_row_index("row")
     rows = pl.concat([history, present.with_row_index("row", offset=len(history))]).with_columns(
@@ -211,7 +217,7 @@ def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, h
 
 
 def _attributes(events: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """Returns the `attribute_id` of events, and the attributes as ATTRIBUTE_SCHEMA.
+    """Return the `attribute_id` of events, and the attributes as ATTRIBUTE_SCHEMA.
 
     Args:
         events: `kind`, `pool`, `action` and the columns of attributes.

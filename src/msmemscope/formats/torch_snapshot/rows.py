@@ -1,7 +1,7 @@
 """From the entries of a memory snapshot to rows; entries are validated here.
 
-A pickle can refer to one object a million times, and any object can stand where a text or a number is expected. So the type
-of a value is checked before its use, and what is made of a file is bounded by the size of the file.
+A pickle can refer to one object a million times, and any object can stand where a text or a number is expected. So the
+type of a value is checked before its use. The size of the file bounds all that is made of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BLOCK_ACTIONS: Final = {
 }
 """By the state of a block."""
 _FEWEST_BYTES_OF_ROW: Final = 8
-"""What any entry takes in a file at least."""
+"""The least number of bytes that an entry takes in a file."""
 _FEW_LETTERS: Final = 16 << 20
 _LETTERS_PER_BYTE: Final = 64
 """Letters that the texts of stacks may have, for each byte of a file: frames are shared, so that many stacks take few bytes."""
@@ -79,7 +79,7 @@ _MOST_NUMBER: Final = (1 << 63) - 1
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
-    """Returns a text of an entry. Other objects are refused: even to format one can take forever."""
+    """Return a text of an entry. Other objects are refused: even to format one can take forever."""
     value = entry[key]
     if not isinstance(value, str):
         message = f"{key} is no text but {type(value).__name__}"
@@ -88,12 +88,12 @@ def _text(entry: dict[str, Any], key: str) -> str:
 
 
 def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
-    """Returns a number of an entry.
+    """Return a number of an entry.
 
     Args:
         entry: Where it stands.
         key: Its name.
-        default: What it is if it is missing; None if it must not be.
+        default: Its value if it is missing; None if it must not be missing.
     """
     value = entry[key] if default is None else entry.get(key, default)
     if not isinstance(value, int):
@@ -103,7 +103,7 @@ def _number(entry: dict[str, Any], key: str, default: int | None = None) -> int:
 
 
 def _stream(entry: dict[str, Any]) -> int | None:
-    """Returns the stream of an entry; older versions do not have it."""
+    """Return the stream of an entry; older versions do not have it."""
     if entry.get("stream") is None:
         return None
     stream = _number(entry, "stream")
@@ -114,7 +114,7 @@ def _stream(entry: dict[str, Any]) -> int | None:
 
 
 def _pool_id(entry: dict[str, Any], key: str) -> str | None:
-    """Returns the two numbers of a pool as a text; older versions do not have them."""
+    """Return the two numbers of a pool as a text; older versions do not have them."""
     numbers = entry.get(key)
     if numbers is None:
         return None
@@ -129,7 +129,7 @@ def _pool_id(entry: dict[str, Any], key: str) -> str | None:
 
 
 def _entries(value: Any, what: str) -> list[dict[str, Any]]:
-    """Returns a list of dictionaries, which it must be."""
+    """Return a list of dictionaries, which it must be."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(entry, dict) for entry in value):
         message = f"{what} is no list of dictionaries"
         raise TypeError(message)
@@ -139,8 +139,8 @@ def _entries(value: Any, what: str) -> list[dict[str, Any]]:
 def _is_python(file: str, line: int, name: str) -> bool:
     """Whether a frame is one of Python.
 
-    Torch mixes both into one stack and does not mark them. C++ has a source file, a library or nothing known (`??`, line
-    0); a program of Python may have any name, and its functions have plain ones.
+    Torch mixes frames of Python and C++ into one stack and does not mark them. A frame of C++ has a source file, a
+    library or nothing known (`??`, line 0). A program of Python may have any name, and its functions have plain ones.
     """
     if file.endswith(_PYTHON_SUFFIXES) or (file.startswith("<") and file.endswith(">")):
         return True
@@ -148,12 +148,12 @@ def _is_python(file: str, line: int, name: str) -> bool:
 
 
 class SnapshotRows:
-    """Collects rows column by column, and stacks as texts.
+    """The collector of rows, column by column, and of stacks as texts.
 
     Args:
         strings: Where names and attributes of events get their ids.
-        size_bytes: Of the file, unpacked; bounds the rows and texts, since objects can be shared.
-        kind: Of the devices.
+        size_bytes: The size of the file, unpacked. It bounds the rows and texts, since objects can be shared.
+        kind: The kind of the devices.
     """
 
     def __init__(self, strings: Interner, size_bytes: int, kind: DeviceKind) -> None:
@@ -161,8 +161,8 @@ class SnapshotRows:
         self.strings = strings
         self.python_stacks = Interner()
         self.native_stacks = Interner()
-        # Each entry has a list of frames of its own, and the frames are shared: so a stack is known by the identities of
-        # its frames, which stay theirs for as long as the snapshot is held.
+        # Each entry has a list of frames of its own, but the frames are shared. So the identities of its frames tell a
+        # stack. They stay the same for as long as the snapshot is held.
         self._stacks: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)}
         self._known_lists: dict[int, tuple[int, int]] = {}
         self._rows_left = size_bytes // _FEWEST_BYTES_OF_ROW
@@ -171,20 +171,20 @@ class SnapshotRows:
         self._unknown: dict[str, int] = {}
 
     def take(self) -> pl.DataFrame:
-        """Returns the rows so far, and forgets them; stacks stay."""
+        """Return the rows so far, and forget them; stacks stay."""
         rows = pl.concat(self._parts)
         self._parts = [ROW_SCHEMA.to_frame()]
         return rows
 
     def problems(self) -> list[str]:
-        """Returns what was left out."""
+        """Return the parts that were left out."""
         unknown = self._unknown.items()
         return Problems(
             *(f"events of unknown kind left out: {count} of {excerpt(action)}" for action, count in unknown)
         ).lines()
 
     def add_history(self, trace: list[dict[str, Any]], device: int) -> None:
-        """Adds the history of a device."""
+        """Add the history of a device."""
         actions = [_text(entry, "action") for entry in _entries(trace, "device_traces")]
         known = [entry for entry, action in zip(trace, actions, strict=True) if action in ACTIONS]
         if len(known) < len(trace):
@@ -210,7 +210,7 @@ class SnapshotRows:
         )
 
     def add_segment(self, segment: dict[str, Any]) -> None:
-        """Adds a segment and the blocks that are alive in it, or were freed and wait for other streams."""
+        """Add a segment and the blocks that are alive in it, or were freed and wait for other streams."""
         device = device_number(self._kind, _number(segment, "device", 0))
         address = _number(segment, "address", 0)
         size = _number(segment, "total_size")
@@ -245,10 +245,11 @@ class SnapshotRows:
 
     @staticmethod
     def _with_states(entries: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int | None]]:
-        """Puts the state of the device before each allocation that failed, as far as it is known: our own logs have it there.
+        """Put the known state of the device before each failed allocation, where our own logs have it.
 
         Returns:
-            The entries, and how many bytes of the device each says are free; None but for those that were put in.
+            The entries, and how many bytes of the device each says are free. Only entries that were put in say so; the
+            others have None.
         """
         found: list[dict[str, Any]] = []
         free: list[int | None] = []

@@ -72,7 +72,7 @@ def report_document(
     Args:
         parts: The processes, at least one.
         excerpts: Gets the lines of source of the findings.
-        source: What was read, for people.
+        source: The name of the input, for people.
         version: Of msmemscope.
 
     Returns:

@@ -32,7 +32,7 @@ class Intervals:
     """
 
     def __init__(self, begins: Numbers, ends: Numbers, ranks: Numbers) -> None:
-        """Keep what is given, without a copy."""
+        """Keep the given arrays, without a copy."""
         self.begins, self.ends, self._ranks = begins, ends, ranks
 
     @functools.cached_property

@@ -58,7 +58,7 @@ class IndexWriter:
         """Write an array.
 
         Args:
-            name: What it is called, with `/` between the parts.
+            name: Its name, with `/` between the parts.
             values: The array, of one dimension.
         """
         self.put_pieces(name, [values], values.dtype, len(values))

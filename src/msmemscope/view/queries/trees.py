@@ -70,8 +70,8 @@ def measured_blocks(pool: PoolView, measure: str, window: Window, row: int | Non
     Args:
         pool: The pool.
         measure: One of MEASURES.
-        window: What `churn` and `byte_seconds` are about.
-        row: What `moment` is about.
+        window: The window that `churn` and `byte_seconds` are about.
+        row: The row that `moment` is about.
 
     Raises:
         UsageError: There is no such measure, or no row where one is needed.
@@ -161,7 +161,7 @@ def difference_of_moments(one: tuple[PoolView, int], other: tuple[PoolView, int]
     Args:
         one: A pool, and a row.
         other: Likewise.
-        grouping: What blocks are put together by.
+        grouping: The property by which blocks are put together.
         most: Groups that are named.
     """
     sums = [_sums_at(*moment, grouping) for moment in (one, other)]

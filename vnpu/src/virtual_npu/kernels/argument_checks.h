@@ -1,5 +1,5 @@
-// What the device's functions demand of their arguments. A kernel that converts them as it likes accepts too much: a
-// wrong call would then give a result that no device and no CPU gives.
+// The demands of the device's functions on their arguments. A kernel that converts arguments as it likes accepts too
+// much. A wrong call would then give a result that no device and no CPU gives.
 #pragma once
 
 #include <initializer_list>

@@ -1,5 +1,5 @@
-// What a kernel takes: tensors, scalars, lists and outputs of libtorch made from the objects of the C interface, and
-// how each parameter type crosses that interface.
+// The arguments of a kernel: tensors, scalars, lists and outputs of libtorch. They are made from the objects of the C
+// interface. Each parameter type says here how it crosses that interface.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -72,9 +72,8 @@ private:
     const aclTensorList* target_;
 };
 
-// Arguments of which none is wrong, and which may differ in every call: they do not count for whether a call was
-// rehearsed before (rehearsal.h). The scalar that only scales something is such a one but for its sign and its
-// magnitude.
+// Arguments that are never wrong, and that may differ in every call. They do not count for whether a call was rehearsed
+// before (rehearsal.h). A scalar that only scales something is such an argument. Only its sign and its magnitude count.
 template <typename Number>
 struct Any {
     Number value;

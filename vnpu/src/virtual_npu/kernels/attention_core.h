@@ -11,7 +11,7 @@ namespace virtual_npu {
 // Whether an optional tensor is there; the caller may stand a tensor of shape (0) for one that is not.
 inline bool present(const OptionalTensor& tensor) { return tensor && tensor->sizes() != at::IntArrayRef({0}); }
 
-// What every variant of the function has in common.
+// The common settings of every variant of the function.
 struct AttentionSettings {
     double scale = 1;
     double keep_probability = 1;
@@ -93,7 +93,7 @@ struct AttentionTensors {
     OptionalTensor sink;
 };
 
-// What the gradient needs of the forward pass, and what it leaves.
+// The results that the forward pass leaves, and that the gradient needs.
 struct AttentionSaved {
     Tensor gradient;
     Tensor greatest_scores;

@@ -1,6 +1,9 @@
-// Fused attention for training on sequences in a row, in the versions of its aclnn function (backward: Unpadding).
-// Version 2 adds a kind of bias, version 3 the rotary part of query and key in tensors of their own, version 4 a layout
-// of the statistics, version 5 has all of these and a sink.
+// Fused attention for training on sequences in a row, in the versions of its aclnn function (backward: Unpadding):
+//
+// - Version 2 adds a kind of bias.
+// - Version 3 adds the rotary part of query and key in tensors of their own.
+// - Version 4 adds a layout of the statistics.
+// - Version 5 has all of these and a sink.
 #include "attention_core.h"
 
 namespace virtual_npu {

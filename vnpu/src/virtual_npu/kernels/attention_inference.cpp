@@ -1,5 +1,6 @@
-// Fused attention for inference: whole prompts, one token after a cache of keys and values (in one piece or in pages),
-// and the function that does both. Quantised inputs and results and shared prefixes are not emulated.
+// Fused attention for inference: one function for whole prompts, one for a token after a cache, and one that does both.
+// The cache has keys and values, in one piece or in pages. Quantised inputs and results and shared prefixes are not
+// emulated.
 #include "attention_core.h"
 
 namespace virtual_npu {

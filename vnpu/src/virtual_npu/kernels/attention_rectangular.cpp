@@ -1,5 +1,8 @@
-// Fused attention for training on rectangular batches, in the versions of its aclnn function. Version 2 adds a kind of
-// bias, version 3 a sink, version 4 (of newer devices) the rotary part of query and key, and sequences in a row.
+// Fused attention for training on rectangular batches, in the versions of its aclnn function:
+//
+// - Version 2 adds a kind of bias.
+// - Version 3 adds a sink.
+// - Version 4 (of newer devices) adds the rotary part of query and key, and sequences in a row.
 #include "attention_core.h"
 
 namespace virtual_npu {

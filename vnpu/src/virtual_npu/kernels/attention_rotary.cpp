@@ -1,5 +1,8 @@
-// What surrounds attention: rotary positions of query and key, the split of their common projection, and the sum of
-// attention to two sets of keys (ring attention).
+// Kernels around attention:
+//
+// - rotary positions of query and key;
+// - the split of their common projection;
+// - the sum of attention to two sets of keys (ring attention).
 #include <cmath>
 
 #include "kernel.h"
@@ -7,8 +10,8 @@
 namespace virtual_npu {
 namespace {
 
-// How the elements of a vector form pairs that rotate: one from each half, neighbours, or one from each half within
-// both halves of the vector.
+// The ways in which the elements of a vector form pairs that rotate. A pair is one element from each half, or
+// neighbours, or one from each half within both halves.
 enum RotaryMode : int64_t { kHalves = 0, kNeighbours = 1, kQuarters = 2 };
 
 Tensor rotate_halves(const Tensor& self) {

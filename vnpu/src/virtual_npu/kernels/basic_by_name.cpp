@@ -1,5 +1,6 @@
-// Basic operators of the older interface (aclop), where an operator is known by its name: torch_npu asks for them once
-// `torch.npu.set_compile_mode(jit_compile=True)` was called or internal formats are allowed, and for `npu_pad` always.
+// Basic operators of the older interface (aclop), which knows an operator by its name. torch_npu always asks for
+// `npu_pad`. It asks for the others once `torch.npu.set_compile_mode(jit_compile=True)` was called or internal formats
+// are allowed.
 #include "kernel.h"
 
 namespace virtual_npu {

@@ -16,7 +16,7 @@ COMPARISON(Lt, at::lt)
 COMPARISON(Le, at::le)
 COMPARISON(Gt, at::gt)
 COMPARISON(Ge, at::ge)
-// Less or equal, in spite of its name: the only caller is torch.ge with a number on the host as first operand, which
+// Less or equal, in spite of its name. The only caller is torch.ge with a number on the host as first operand. It
 // exchanges the operands.
 KERNEL(aclnnLessScalar, (Tensor self, Scalar other, Output result)) { result = at::le(self, other); }
 

@@ -3,8 +3,8 @@
 
 namespace virtual_npu {
 
-// The caller has computed the number of elements; the size of the output is therefore right by definition, while a
-// computation of our own could differ by one.
+// The caller has computed the number of elements, so the size of the output is right by definition. A computation of
+// our own could differ by one.
 KERNEL(aclnnArange, (Scalar start, Scalar /*end*/, Scalar step, Output result)) {
     const int64_t count = result.tensor().numel();
     if (c10::isIntegralType(result.type(), false)) {

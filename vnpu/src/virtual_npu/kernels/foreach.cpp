@@ -1,7 +1,7 @@
-// Functions on lists of tensors (torch._foreach_*): one call does to every tensor of a list what the plain operator
-// does to one. In place where the caller passes the first list as the last one too.
+// Functions on lists of tensors (torch._foreach_*). One call does to every tensor of a list what the plain operator
+// does to one. If the caller passes the first list as the last one too, the call works in place.
 //
-// A scalar is a tensor of one element in the first version of a function and an aclScalar in its "V2"; a "ScalarList"
+// A scalar is a tensor of one element in the first version of a function and an aclScalar in its "V2". A "ScalarList"
 // is a list of aclScalars, or one tensor with an element for each tensor of the list. The kernels take either.
 #include "kernel.h"
 
@@ -12,7 +12,7 @@ struct ScalarsOrTensor {
     ScalarList values;
 };
 
-// What aclnnForeachRoundOffNumber does with a number, by the code that the caller passes.
+// The rounding that aclnnForeachRoundOffNumber applies to a number, by the code that the caller passes.
 Tensor round_off(const Tensor& self, const Scalar& mode) {
     switch (mode.toLong()) {
         case 1:

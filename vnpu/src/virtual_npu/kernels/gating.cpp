@@ -1,4 +1,4 @@
-// Activations along a dimension: softmax in its forms, and units of which one half gates the other.
+// Activations along a dimension: softmax in its forms, and units where one half gates the other.
 #include "kernel.h"
 
 namespace virtual_npu {
@@ -44,7 +44,8 @@ Tensor geglu_backward(const Tensor& gradient, const Tensor& self, const Tensor& 
     return join_halves(gradients, dimension, gate_is_first);
 }
 
-// What a masked score becomes in the fused softmax; not minus infinity, so that a row of masked scores is uniform.
+// The value of a masked score in the fused softmax. It is not minus infinity, so that a row of masked scores is
+// uniform.
 constexpr double kMaskedScore = -10000.0;
 
 Tensor score_mask(const Tensor& mask, const Tensor& self, bool triangular) {

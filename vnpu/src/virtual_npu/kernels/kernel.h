@@ -1,5 +1,5 @@
-// How a kernel is written: a C++ function on libtorch's tensors, from which the C interface of the aclnn function is
-// derived. The parameter types decide the C types, so the two cannot disagree:
+// How a kernel is written: as a C++ function on libtorch's tensors. The C interface of the aclnn function is derived
+// from it. The parameter types decide the C types, so the two cannot disagree:
 //
 //   KERNEL(aclnnAdd, (Tensor self, Tensor other, Scalar alpha, Output result)) {
 //       result = at::add(self, other, alpha);
@@ -8,9 +8,9 @@
 // KERNEL_WITH_WORKSPACE does the same for functions that ask for device memory of their own on hardware.
 //
 // A kernel sees the arguments in the order of the aclnn function. Phase two runs it (see operator_abi.h): inputs are
-// not ready earlier. Phase one rehearses it (see rehearsal.h): what it throws whatever the data is refuses the call.
-// Views arrive as they are, with strides; shapes and data types of outputs are already decided by the caller, and
-// assigning to an Output converts the data type only. An exception becomes the error text of the operator.
+// not ready earlier. Phase one rehearses it (see rehearsal.h). If the kernel throws whatever the data is, the call is
+// refused. Views arrive as they are, with strides. The caller has already decided the shapes and data types of outputs.
+// Assigning to an Output converts the data type only. An exception becomes the error text of the operator.
 #pragma once
 
 #include <atomic>

@@ -6,8 +6,8 @@
 
 namespace virtual_npu {
 
-// All four inputs are spread over the batches, the rows of the first operand, those of the second, and the features;
-// the result is the gradient of the first operand. A negative exponent stands for infinity.
+// All four inputs are spread over the batches, the rows of the first operand, those of the second, and the features.
+// The result is the gradient of the first operand. A negative exponent stands for infinity.
 KERNEL(CdistGrad, (Tensor gradient, Tensor x1, Tensor x2, Tensor distance, Output result, Attributes attributes)) {
     if (x1.numel() == 0) {
         result = at::zeros(result.sizes(), x1.options());

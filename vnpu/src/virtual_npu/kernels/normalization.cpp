@@ -1,7 +1,7 @@
-// Normalisation: batch (also across processes), layer, group and root-mean-square norms, alone and fused with an
-// addition or an activation.
+// Normalisation: batch (also across processes), layer, group and root-mean-square norms. Each comes alone, or fused
+// with an addition or an activation.
 //
-// torch_npu keeps statistics in float where the CPU expects them in the type of the input, so inputs of half precision
+// torch_npu keeps statistics in float where the CPU expects them in the type of the input. So inputs of half precision
 // are widened before they are normalised.
 #include "kernel.h"
 

@@ -1,6 +1,5 @@
-// What passes between libopapi.so and a library of kernels: plain data, no type of libtorch and none of the C++
-// library, because the two are built by different compilers at different times. A change here changes
-// kKernelAbiVersion.
+// The interface between libopapi.so and a library of kernels. It is plain data, with no type of libtorch and none of
+// the C++ library: different compilers build the two at different times. A change here changes kKernelAbiVersion.
 #pragma once
 
 #include <atomic>
@@ -8,7 +7,7 @@
 #include <cstdint>
 
 // The opaque objects of the aclnn interface. The caller sees pointers only; the layouts are ours. Each begins with a
-// word that says what it is, because some functions take a scalar in one version of CANN and a tensor in the next.
+// word that says what it is. Some functions take a scalar in one version of CANN and a tensor in the next.
 namespace virtual_npu {
 
 enum class ObjectKind : uint32_t {
@@ -109,8 +108,8 @@ enum Status : int {
     kKernelMissing = 561107,
 };
 
-// What phase one (aclnnXGetWorkspaceSize) leaves for phase two (aclnnX). The arguments belong to the caller, who keeps
-// them until phase two has returned. Where the work is done later, or more than once, `share` comes first.
+// The record that phase one (aclnnXGetWorkspaceSize) leaves for phase two (aclnnX). The arguments belong to the caller,
+// who keeps them until phase two has returned. Where the work is done later, or more than once, `share` comes first.
 struct Execution {
     ObjectKind kind;
     const char* function;  // "aclnnAdd", static
@@ -136,7 +135,7 @@ struct KernelTable {
     const KernelDescription* kernels;
 };
 
-// What libopapi.so offers to the kernels.
+// The services of libopapi.so for the kernels.
 struct KernelHost {
     uint64_t workspace_bytes;  // what a kernel with a workspace asks for
     // Success, or the status with which phase one has to end because the calling thread's device has failed.

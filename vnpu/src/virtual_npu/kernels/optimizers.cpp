@@ -4,8 +4,8 @@
 namespace virtual_npu {
 namespace {
 
-// libtorch's fused steps work on memory as it lies and want one data type for everything. What differs is copied, and
-// copied back by write_back.
+// libtorch's fused steps work on memory as it lies and want one data type for everything. Tensors that differ are
+// copied, and copied back by write_back.
 Tensor like_parameter(const Tensor& tensor, const Tensor& parameter) {
     return tensor.to(parameter.scalar_type()).contiguous();
 }

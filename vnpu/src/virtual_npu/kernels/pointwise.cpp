@@ -1,8 +1,8 @@
 // Arithmetic of two or three operands, element by element: sums, products, quotients, powers, bounds, interpolation.
 //
-// Names end in "s" (Adds), "Scalar" or nothing where the second operand is an aclScalar, and begin with "Inplace" where
-// the first operand is also the result. The caller broadcasts and promotes beforehand or leaves it to the function; a
-// kernel does it anyway, as libtorch does.
+// Names end in "s" (Adds), "Scalar" or nothing where the second operand is an aclScalar. They begin with "Inplace"
+// where the first operand is also the result. The caller broadcasts and promotes beforehand or leaves it to the
+// function. A kernel does it anyway, as libtorch does.
 #include <cmath>
 
 #include "kernel.h"

@@ -4,8 +4,8 @@
 namespace virtual_npu {
 namespace {
 
-// One entry for each of the two image dimensions; torch_npu passes one number where both are equal, and no stride where
-// it is the kernel's size.
+// One entry for each of the two image dimensions. torch_npu passes one number where both are equal. It passes no stride
+// where the stride is the kernel's size.
 struct Window {
     IntList kernel, stride, padding, dilation;
 
@@ -27,8 +27,9 @@ Tensor window_begins(const Window& window, int dimension, int64_t outputs) {
     return at::arange(outputs, at::kLong) * window.stride[dimension] - window.padding[dimension];
 }
 
-// The mask of aclnnMaxPool2dWithMask is ours to lay out: it has kernel_height * kernel_width rows for each plane, each
-// with at least two bytes for each output. Byte o of row k is one where output o took the k-th element of its window.
+// The mask of aclnnMaxPool2dWithMask is ours to lay out. It has kernel_height * kernel_width rows for each plane. Each
+// row has at least two bytes for each output. Byte o of row k is one where output o took the k-th element of its
+// window.
 Tensor mask_rows(const Tensor& mask, int64_t outputs) { return mask.narrow(-1, 0, outputs); }
 
 void mask_from_indices(const Tensor& indices, const Window& window, int64_t input_width, Tensor mask) {

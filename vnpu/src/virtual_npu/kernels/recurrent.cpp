@@ -90,7 +90,7 @@ Tensor state_or_zero(const OptionalTensor& states, size_t index, int64_t batch, 
     return states->select(0, static_cast<int64_t>(index)).to(at::kFloat);
 }
 
-// What a layer reads: the input of the network, or what the layer below it wrote in all directions.
+// The input of a layer: the input of the network, or the outputs of the layer below it in all directions.
 Tensor layer_input(const Tensor& input, const std::vector<Tensor>& outputs, size_t layer, size_t directions) {
     if (layer == 0) return input;
     const auto begin = outputs.begin() + static_cast<ptrdiff_t>((layer - 1) * directions);

@@ -1,7 +1,7 @@
-// What the recurrent networks are made of: passes over a batch of sequences in one layer and one direction.
+// The parts of recurrent networks: passes over a batch of sequences in one layer and one direction.
 //
-// Everything here is in float, and a batch of sequences is one matrix with a row for each element of each sequence,
-// ordered by time: packed sequences come like that, others are flattened.
+// Everything here is in float. A batch of sequences is one matrix, ordered by time. It has a row for each element of
+// each sequence. Packed sequences come like that, others are flattened.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-// LSTM and GRU of the older operator interface (aclop), where an operator is known by its name. torch_npu uses them for
-// what the aclnn functions do not take: LSTM with several layers, both directions or no biases, and bfloat16.
+// LSTM and GRU of the older operator interface (aclop), which knows an operator by its name. The aclnn functions do not
+// take LSTM with several layers, both directions or no biases, nor bfloat16. For these torch_npu uses the kernels here.
 //
-// Each call is one layer in one direction;
-// time is the first dimension.
+// Each call is one layer in one direction. Time is the first dimension.
 #include "kernel.h"
 #include "recurrent.h"
 
@@ -47,7 +46,7 @@ CellParameters separate_cell(const Tensor& input_weight, const Tensor& hidden_we
             hidden_bias.has_value() ? hidden_bias->to(at::kFloat) : none};
 }
 
-// The states after every step of the whole batch: a sequence that has ended keeps its last state, because the caller
+// The states after every step of the whole batch. A sequence that has ended keeps its last state, because the caller
 // reads the state of the last step.
 Tensor carried(const Steps& steps, const Tensor& states) {
     Tensor all = states.clone();

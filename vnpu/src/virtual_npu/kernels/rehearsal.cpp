@@ -55,8 +55,8 @@ Outcome perform_on_data(const PlannedCall& call, std::string* text) {
     return outcome;
 }
 
-// Hashes of accepted calls. Each has its place in one of the sets; where a set is full, a new one takes the place of an
-// earlier one, which is then rehearsed again.
+// Hashes of accepted calls. Each has its place in one of the sets. If a set is full, a new hash takes the place of an
+// earlier one. The earlier call is then rehearsed again.
 struct AcceptedCalls {
     std::atomic<uint64_t> hashes[4];
     std::atomic<uint32_t> count;

@@ -1,14 +1,13 @@
-// Phase one finds out whether phase two can work: it rehearses the kernel on tensors that stand in for the caller's,
-// whose data is not there yet. What the kernel throws then is known at the call, before anything is on the device.
+// Phase one finds out whether phase two can work. It rehearses the kernel on stand-ins for the caller's tensors, whose
+// data is not there yet. So an exception of the kernel is known at the call, before anything is on the device.
 //
-// A call is rehearsed on shapes alone where libtorch can do that (meta tensors). Not every operator can, and shapes do
-// not tell for which data types the CPU has code, so kernels are also rehearsed on zeros: each once for each
-// combination of data types, and those whose shapes do not suffice for every combination of arguments. Values can be
-// wrong in their own way (a division by zero), so where zeros fail other values are tried, and what fails with all of
+// A call is rehearsed on shapes alone where libtorch can do that (meta tensors). Not every operator can. Shapes do not
+// tell for which data types the CPU has code. So kernels are also rehearsed on zeros: each once for each combination of
+// data types. Kernels whose shapes do not suffice are rehearsed for every combination of arguments. Values can be wrong
+// in their own way (a division by zero). So where zeros fail, other values are tried. A call that fails with all of
 // them is refused.
 //
-// What was accepted is remembered by a hash of shapes, strides, data types and plain values: nothing is rehearsed
-// twice.
+// Accepted calls are remembered by a hash of shapes, strides, data types and plain values: nothing is rehearsed twice.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,7 +23,7 @@
 namespace virtual_npu {
 
 bool is_rehearsing();
-// What stands for one of the caller's tensors while this thread rehearses; undefined while it does not.
+// The stand-in for one of the caller's tensors while this thread rehearses; undefined while it does not.
 at::Tensor stand_in_for(const aclTensor& tensor, at::ScalarType type);
 
 // For kernels that read memory themselves: while shapes are rehearsed, there is none.
@@ -32,7 +31,7 @@ void require_data(const at::Tensor& tensor);
 // For kernels whose other arguments have to fit to what the data says: not to be rehearsed from here on.
 void require_true_data();
 
-// What decides whether the arguments of a call are right.
+// The facts that decide whether the arguments of a call are right.
 class Signature {
 public:
     explicit Signature(const void* kernel) : all_(reinterpret_cast<uintptr_t>(kernel)), types_(all_) {}

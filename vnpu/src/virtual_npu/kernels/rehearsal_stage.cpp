@@ -20,10 +20,10 @@ thread_local Stage* current = nullptr;
 // --- rehearsing on shapes
 //
 // For tensors without data `import torch` registers implementations in Python, in front of those in C++. They need the
-// interpreter, whose lock another thread may hold while it waits for this one. So while shapes are rehearsed, every
-// operator passes through a key that nothing else uses, and is routed from there past the interpreter: most operators
-// have an implementation for any backend, which checks arguments, makes the results, and has them written by the
-// overload of the operator that takes results ("out"). Here, there is nothing to write.
+// interpreter. Another thread may hold its lock while it waits for this one. So while shapes are rehearsed, every
+// operator passes through a key that nothing else uses. From there it is routed past the interpreter. Most operators
+// have an implementation for any backend. It checks arguments and makes the results. Then the overload of the operator
+// that takes results ("out") writes them. Here, there is nothing to write.
 
 constexpr auto kRouter = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr auto kAnyBackend = c10::DispatchKey::IPU;  // one that nobody has implemented operators for

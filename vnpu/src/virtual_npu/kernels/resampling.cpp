@@ -11,7 +11,7 @@ std::optional<double> scale_or_none(double scale) { return scale > 0 ? std::opti
 
 // --- interpolation, where only the output's size (and the scales, if they were given) matter
 //
-// NUMBER is the type in which the scales come: most functions take double, the second versions of nearest take float.
+// NUMBER is the type of the scales: most functions take double, the second versions of nearest take float.
 
 #define RESAMPLE_1D(FUNCTION, OPERATOR, NUMBER)                                         \
     KERNEL(FUNCTION, (Tensor self, IntList output_size, NUMBER scale, Output result)) { \

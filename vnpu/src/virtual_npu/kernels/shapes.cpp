@@ -4,8 +4,8 @@
 namespace virtual_npu {
 namespace {
 
-// The size of the result is the sum of the repeats. While a call is rehearsed these are not known, and such are taken
-// as fit to the result; for one number of repeats for all, the result has to be a multiple of the dimension.
+// The size of the result is the sum of the repeats. While a call is rehearsed, the repeats are not known and are taken
+// as fit to the result. If there is one number of repeats for all, the result has to be a multiple of the dimension.
 Tensor fitting(const Tensor& repeats, int64_t size, int64_t result_size) {
     if (!is_rehearsing()) return repeats;
     Tensor fit = at::zeros(repeats.sizes(), repeats.scalar_type());

@@ -10,8 +10,8 @@ void top_k(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted
     indices = positions;
 }
 
-// What the unique functions have in common: the number of values is only known now, and the other two outputs are
-// meaningful only if asked for.
+// The common part of the unique functions. The number of values is only known now. The other two outputs are meaningful
+// only if asked for.
 void assign_unique(const std::tuple<Tensor, Tensor, Tensor>& results, bool with_inverse, bool with_counts,
                    Output& values, Output& inverse, Output& counts) {
     values.assign_resized(std::get<0>(results));

@@ -40,12 +40,12 @@ _UNIX: Final = 3
 def write_archive(
     capture: Capture, write: Callable[[bytes], object], progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Writes an archive: everything that the event log holds, and names of native frames, which need files of this machine.
+    """Write an archive: the whole event log, and the names of native frames, which need files of this machine.
 
     Same log, same bytes.
 
     Args:
-        capture: What is archived.
+        capture: The capture to archive.
         write: Takes the file piece by piece.
         progress: Told how many events of how many are written.
 
@@ -57,7 +57,7 @@ def write_archive(
     was_running = log.was_running or capture.is_running()
     events = 0
     stacks = _NativeStacks(capture)
-    # What is written has no place to go back to.
+    # Written bytes cannot be changed later: the output has no place to go back to.
     with zipfile.ZipFile(cast("IO[bytes]", _Output(write)), "w") as archive:
         _add(archive, MIME_TYPE_MEMBER, MIME_TYPE)
         _add(archive, HEADER_FILE, log.header.content)
@@ -96,7 +96,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _add_bytes(archive: zipfile.ZipFile, content: str, values: bytes) -> int:
-    """Adds bytes in pieces, and returns how many they are."""
+    """Add bytes in pieces, and return how many they are."""
     for number, start in enumerate(range(0, len(values), PART_BYTES)):
         part = np.frombuffer(values[start : start + PART_BYTES], dtype=np.uint8)
         _add(archive, piece_name(content, number), write_table({BYTES_COLUMN: part}))
@@ -107,7 +107,7 @@ class _NativeStacks:
     """Which native stacks events have, in which span of events, and how their frames are called.
 
     Args:
-        capture: What they are from.
+        capture: The capture that they are from.
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -116,14 +116,14 @@ class _NativeStacks:
         self._found: set[tuple[int, int]] = set()
 
     def note(self, records: Records) -> None:
-        """Takes in the next records."""
+        """Take in the next records."""
         used = records[records["native_stack_id"] != 0]
         epochs = np.searchsorted(self._changes, used["sequence"], side="right").astype(np.uint64)
         keys = np.unique(epochs << np.uint64(32) | used["native_stack_id"])
         self._found.update(zip((keys >> np.uint64(32)).tolist(), (keys & np.uint64(0xFFFFFFFF)).tolist(), strict=True))
 
     def texts(self, definitions: DefinitionTable) -> bytes:
-        """Returns the texts of their frames: a JSON list of span, address and text; empty if there are none."""
+        """Return the texts of their frames: a JSON list of span, address and text; empty if there are none."""
         frames = {(epoch, address) for epoch, stack in self._found for address in definitions.native_stack(stack)}
         symbolizer = self._capture.symbolizer
         texts = [(epoch, address, symbolizer.text_in_epoch(address, epoch)) for epoch, address in sorted(frames)]
@@ -141,9 +141,9 @@ class _Output:
         self._write = write
 
     def write(self, content: bytes) -> int:
-        """Hands bytes on."""
+        """Hand bytes on."""
         self._write(content)
         return len(content)
 
     def flush(self) -> None:
-        """Does nothing: what takes the bytes knows when to."""
+        """Do nothing: what takes the bytes knows when to."""

@@ -48,7 +48,7 @@ _MOST_DESCRIPTION: Final = 1 << 24
 _END_RECORD: Final = struct.Struct("<4s4HIIH")
 _END_MAGIC: Final = b"PK\x05\x06"
 _LARGE: Final = 0xFFFFFFFF
-"""What stands in the end record of a ZIP file in the place of a number that needs 64 bits."""
+"""The mark in the end record of a ZIP file for a number that needs 64 bits."""
 _LARGE_FILE: Final = 1 << 31
 """Bytes of the smallest ZIP file that Python writes so."""
 _SMALLEST_MEMBER: Final = 100
@@ -83,7 +83,7 @@ class ArchivedLog:
 
     @property
     def name(self) -> str:
-        """What the directory of the process was called."""
+        """The name that the directory of the process had."""
         return self._described.capture
 
     @property
@@ -93,7 +93,7 @@ class ArchivedLog:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the event log was left out."""
+        """The parts of the event log that were left out."""
         return self._described.problems
 
     @property
@@ -107,7 +107,7 @@ class ArchivedLog:
         return []
 
     def definitions(self) -> DefinitionTable:
-        """Reads the definitions."""
+        """Read the definitions."""
         table = DefinitionTable(())
         for big_endian, content in DEFINITIONS.items():
             table.add(
@@ -117,7 +117,7 @@ class ArchivedLog:
         return table
 
     def native_frames(self) -> Mapping[tuple[int, int], str]:
-        """Reads the texts of native frames, by address and span of events."""
+        """Read the texts of native frames, by address and span of events."""
         size = self._described.native_frames
         if not size:
             return {}
@@ -137,11 +137,11 @@ class ArchivedLog:
             return b""  # what is read next says what is damaged
 
     def is_running(self) -> bool:
-        """No: it is a copy of what was recorded until then."""
+        """No: it is a copy of the events that were recorded until then."""
         return False
 
     def records(self, rows: int) -> Iterator[np.ndarray[Any, np.dtype[Any]]]:
-        """Yields the records, block by block.
+        """Yield the records, block by block.
 
         Args:
             rows: Most records of one block.
@@ -197,11 +197,11 @@ class _Members:
         self.size = size
 
     def has(self, name: str) -> bool:
-        """Returns whether there is such a member."""
+        """Return whether there is such a member."""
         return name in self._archive.NameToInfo
 
     def content(self, name: str, most: int) -> bytes:
-        """Returns a member that has at most so many bytes."""
+        """Return a member that has at most so many bytes."""
         try:
             entry = self._archive.getinfo(name)
         except KeyError as error:
@@ -214,7 +214,7 @@ class _Members:
         return self._archive.read(entry)
 
     def table(self, name: str, columns: Sequence[str], rows: int) -> dict[str, np.ndarray[Any, np.dtype[np.uint8]]]:
-        """Returns the columns of a member that is a table."""
+        """Return the columns of a member that is a table."""
         content = self.content(name, rows * len(columns) + _MOST_OVERHEAD)
         try:
             return read_table(content, columns, rows)
@@ -224,7 +224,7 @@ class _Members:
 
 
 def _checked_size(file: Any) -> int:
-    """Returns the size of an archive, after a look at its ends: Python reads the list of members whatever its length is."""
+    """Return the size of an archive, after a look at its ends: Python reads a list of members of any length."""
     start = file.read(256)
     size: int = file.seek(0, 2)
     if not begins_like_archive(start):

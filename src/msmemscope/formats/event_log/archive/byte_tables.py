@@ -1,8 +1,8 @@
 """Tables of bytes: Arrow streams of one record batch, whose columns are all `u8` and compressed with zstd.
 
-Polars writes and reads them. It believes what a file says of its sizes, so that a file which lies could make it ask for any
-amount of memory: what a record batch claims is compared with what is expected before Polars sees it, and the schema is always
-our own.
+Polars writes and reads them. It believes the sizes that a file claims, so a file with false sizes could make it ask for
+any amount of memory. So the claims of a record batch are compared with what is expected before Polars sees them. The
+schema is always our own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_COMPRESSED: Final = -1
 _SIZE_BYTES: Final = 8
 """In front of the bytes of a column: how many they are once they are decompressed."""
 _BUFFERS_OF_COLUMN: Final = 2
-"""What says which values are there, always empty, and the values."""
+"""One says which values are there, and is always empty. The other has the values."""
 
 
 class ByteTableError(Exception):
@@ -41,7 +41,7 @@ class ByteTableError(Exception):
 
 
 def write_table(columns: Mapping[str, Bytes]) -> bytes:
-    """Returns columns, all of the same length and none longer than MOST_ROWS, as an Arrow stream.
+    """Return columns, all of the same length and none longer than MOST_ROWS, as an Arrow stream.
 
     Raises:
         ByteTableError: Polars made another one of it, which could not be read again.
@@ -55,11 +55,11 @@ def write_table(columns: Mapping[str, Bytes]) -> bytes:
 
 
 def read_table(content: bytes, names: Sequence[str], rows: int) -> dict[str, Bytes]:
-    """Returns the columns of an Arrow stream.
+    """Return the columns of an Arrow stream.
 
     Args:
         content: The stream.
-        names: What its columns are called.
+        names: The names of its columns.
         rows: How many values each of them has; not more than that is decompressed.
 
     Raises:
@@ -79,7 +79,7 @@ def read_table(content: bytes, names: Sequence[str], rows: int) -> dict[str, Byt
 
 @functools.lru_cache(maxsize=8)
 def _schema_message(names: tuple[str, ...]) -> bytes:
-    """Returns the begin of every stream with these columns."""
+    """Return the begin of every stream with these columns."""
     content = write_table({name: np.zeros(1, np.uint8) for name in names})
     return content[: _message(content, 0).body_start]
 
@@ -105,7 +105,7 @@ def _message(content: bytes, position: int) -> _Message:
 
 
 def _checked_batch(content: bytes, columns: int, rows: int) -> bytes:
-    """Returns the message of the one record batch in a stream, which claims no more than that.
+    """Return the message of the one record batch in a stream, which claims no more than that.
 
     Raises:
         ByteTableError: It is another one.
@@ -163,21 +163,21 @@ class _FlatTable:
 
     @classmethod
     def root(cls, content: bytes) -> _FlatTable:
-        """Returns the table that a buffer is about."""
+        """Return the table that a buffer is about."""
         (position,) = struct.unpack_from("<I", content)
         return cls(content, position)
 
     def number(self, field: int, code: str) -> int:
-        """Returns a number, which is 0 where it is left out; `code` is that of `struct`."""
+        """Return a number, which is 0 where it is left out; `code` is that of `struct`."""
         place = self._place(field)
         return 0 if place is None else self._read(code, place)
 
     def table(self, field: int) -> _FlatTable:
-        """Returns a table within this one."""
+        """Return a table within this one."""
         return _FlatTable(self._content, self._target(field))
 
     def structs(self, field: int, codes: str) -> list[tuple[int, ...]]:
-        """Returns a list of structs; `codes` are those of `struct`."""
+        """Return a list of structs; `codes` are those of `struct`."""
         start = self._target(field)
         count = self._read("I", start)
         entry = struct.Struct(f"<{codes}")

@@ -47,7 +47,7 @@ _BEGIN_BYTES: Final = 256
 _MOST_FOLD: Final = 1_000
 """How many times its size an archive may unpack to. That of a run has a sixtieth of its events' bytes, or more."""
 _SMALL_BYTES: Final = 1 << 26
-"""What any archive may unpack to."""
+"""The size that any archive may unpack to."""
 _MOST_NAME: Final = 255
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 _UNNAMED: Final = "capture"
@@ -80,19 +80,19 @@ def is_archive(path: Path) -> bool:
 
 
 def folder_name(name: str) -> str:
-    """Returns a name as the folder of a capture can have it everywhere: letters that cannot be shown are `_`."""
+    """Return a name as the folder of a capture can have it everywhere: letters that cannot be shown are `_`."""
     shown = "".join(letter if letter.isprintable() and letter != "/" else "_" for letter in name)[:_MOST_NAME]
     return _UNNAMED if shown in _NO_NAMES else shown
 
 
 def piece_name(content: str, number: int) -> str:
-    """Returns the name of a piece of some content, counted from 0."""
+    """Return the name of a piece of some content, counted from 0."""
     return f"{content}/{number:06}.arrow"
 
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What an archive says of itself."""
+    """The description of an archive, stored in it."""
 
     capture: str
     """Name of the directory of the process."""
@@ -107,19 +107,19 @@ class Description:
     was_running: bool
     """Whether the process was still running."""
     problems: tuple[str, ...]
-    """What of the event log had to be left out."""
+    """The parts of the event log that had to be left out."""
 
     def to_json(self) -> bytes:
-        """Returns its text."""
+        """Return its text."""
         return json.dumps({_VERSION: ARCHIVE_VERSION, **dataclasses.asdict(self)}, indent=1).encode()
 
     def definitions(self, *, big_endian: bool) -> int:
-        """Returns the bytes of the definitions in one order."""
+        """Return the bytes of the definitions in one order."""
         return self.definitions_big if big_endian else self.definitions_little
 
 
 def read_description(content: bytes, file_bytes: int) -> Description:
-    """Reads the description of an archive.
+    """Read the description of an archive.
 
     Args:
         content: The member.

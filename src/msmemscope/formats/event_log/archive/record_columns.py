@@ -1,13 +1,14 @@
 """Records as columns that compress well: numbers become small or equal, and each byte of them a column of its own.
 
 - `sequence` and `timestamp_ns` are differences to the record before.
-- `extra` of a record that names its block is the difference to its own sequence number; of a call of a function, whose end it
-  is, the difference to its begin.
-- Differences and `size` can be negative: they are folded (0, -1, 1, -2, ... as 0, 1, 2, 3, ...), so that small ones have few
-  bytes.
-- Column `address_2` has the third byte of all addresses, counted from the lowest. High bytes are nearly always the same.
+- `extra` of a record that names its block is the difference to its own sequence number. If the record ends a call of a
+  function, `extra` is the difference to the begin of the call.
+- Differences and `size` can be negative. They are folded (0, -1, 1, -2, ... as 0, 1, 2, 3, ...), so that small ones
+  have few bytes.
+- Column `address_2` has the third byte of all addresses, counted from the lowest. High bytes are nearly always the
+  same.
 
-All of it is undone exactly, whatever the records hold; numbers have 64 bits and wrap.
+All of it is undone exactly, whatever the records hold. Numbers have 64 bits and wrap.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NAMES_BLOCK[
 
 
 def columns_of(records: Records) -> dict[str, Bytes]:
-    """Returns records (`layout.RECORD`, at least one) as columns of bytes, by the names of COLUMNS."""
+    """Return records (`layout.RECORD`, at least one) as columns of bytes, by the names of COLUMNS."""
     columns: dict[str, Bytes] = {}
     for name, dtype in _FIELDS.items():
         values = np.ascontiguousarray(_packed(name, records), dtype=dtype)
@@ -54,7 +55,7 @@ def columns_of(records: Records) -> dict[str, Bytes]:
 
 
 def records_of(columns: Mapping[str, Bytes]) -> Records:
-    """Returns the records that `columns_of` was given."""
+    """Return the records that `columns_of` was given."""
     rows = len(columns[COLUMNS[0]])
     records = np.zeros(rows, RECORD)
     packed_extra = np.zeros(rows, np.uint64)
@@ -101,7 +102,7 @@ def _packed_extra(records: Records) -> Numbers:
 
 
 def _extra(records: Records, packed: Numbers) -> Numbers:
-    """Undoes `_packed_extra`, given records that lack `extra` alone."""
+    """Undo `_packed_extra`, given records that lack `extra` alone."""
     extra: Numbers = packed.copy()
     for chosen, base in _bases(records):
         distance = _unfolded(packed[chosen])
@@ -111,7 +112,7 @@ def _extra(records: Records, packed: Numbers) -> Numbers:
 
 
 def _bases(records: Records) -> tuple[tuple[Records, Numbers], tuple[Records, Numbers]]:
-    """Returns which records have an `extra` near another number of theirs, and those numbers."""
+    """Return which records have an `extra` near another number of theirs, and those numbers."""
     blocks = np.flatnonzero(_NAMES_BLOCK[records["kind"]])
     calls = np.flatnonzero(records["kind"] == EventKind.FUNCTION_CALL)
     return (blocks, _numbers(records["sequence"][blocks])), (calls, _numbers(records["timestamp_ns"][calls]))

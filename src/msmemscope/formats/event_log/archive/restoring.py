@@ -33,7 +33,7 @@ _FILE_MODE: Final = 0o640
 
 
 def restore_folder(capture: Capture) -> Path:
-    """Makes the folder of a capture beside its archive, with the event log in it.
+    """Make the folder of a capture beside its archive, with the event log in it.
 
     The log holds the same events and definitions, each in one segment.
 
