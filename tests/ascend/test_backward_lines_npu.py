@@ -1,4 +1,4 @@
-"""What the threads of torch's backward engine allocate has the line of the program that called the backward pass."""
+"""Allocations in the threads of torch's backward engine have the line of the program that called the backward pass."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_no_frame_is_ours_and_every_end_has_its_row(compile_c: CompileC, observe
 
 
 def test_other_devices_are_left_out(compile_c: CompileC, observe_c: Observe) -> None:
-    """What the program does on a device that was not asked for leaves no row."""
+    """Work of the program on a device that was not asked for leaves no row."""
     program = compile_c("pools.c", "ascendcl", "ascend_hal", "ms_tools_ext")
     assert "1" not in observe_c(["--device=npu:0"], program).rows
 

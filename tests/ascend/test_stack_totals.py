@@ -50,8 +50,8 @@ def check_totals(observation: Observation, process: int) -> int:
                 reserved[device] = int(values["total"])
         elif row["Event"] == "MSTX" and row["Name"].strip('"').startswith("totals "):
             device, *figures = map(int, row["Name"].strip('"').split()[1:])
-            # What a workspace pool holds is PTA's too in the dump, and no part of torch's allocated memory; nothing of
-            # it is in use between operators.
+            # In the dump, memory of a workspace pool belongs to PTA too. It is no part of torch's allocated memory, and
+            # none of it is in use between operators.
             seen = [live.get(("PTA", device), 0), live.get(("HAL", device), 0)]
             assert seen == [figures[0], figures[2]], f"mark {marks}: recorded {seen}, said {figures}"
             # A pool tells its total with each of its events; empty_cache, before the last mark of a device, is none.

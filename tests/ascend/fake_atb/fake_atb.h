@@ -180,7 +180,7 @@ private:
     bool is_saved_ = false;
 };
 
-// What was really called.
+// The calls that really happened.
 struct Counts {
     int executed;
     int saved_launches;
@@ -227,7 +227,8 @@ private:
     std::vector<Runner*> nodes_;
 };
 
-// What a user calls: sets the runner up, and executes it. With pools, the workspace is announced through mstx.
+// The class that a user calls: it sets the runner up, and executes it. With pools, the workspace is announced through
+// mstx.
 class Operation {
 public:
     Operation(Runner& runner, const std::string& name, std::int64_t id);
