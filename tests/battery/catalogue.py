@@ -31,18 +31,18 @@ class Program:
 
     Attributes:
         family: The heading under which it stands.
-        name: What it is called, unique in its family.
+        name: Its name, unique in its family.
         does: One sentence.
         command: The command line. `{built}` is the executable of `source`, `{library}` a library with an allocator,
             `{programs}` the folder of the sources, `{python}` the interpreter, `{device}` cpu or npu.
         source: A C or C++ file to build, or nothing.
-        sanitizer: What it is built with: `address`.
+        sanitizer: The sanitizer that it is built with: `address`.
         with_torch: Whether it uses torch.
         places: Where it runs.
         needs: Programs (`gdb`), libraries (`libjemalloc.so.2`), modules (`module gevent`) and rights (`root`).
         preloaded: A library of `needs` that the user preloads.
         nightly: Whether only `make test-nightly` runs it.
-        differs: In what it differs under the tool, or nothing.
+        differs: How it differs under the tool, or nothing.
         by_day: The command line by day, if it is a smaller one.
     """
 

@@ -67,7 +67,7 @@ SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:(?:{'|'.join(VERDICTS)})\b|[^\n]*
 
 @dataclass(frozen=True)
 class Seen:
-    """What the user of a program saw: how it ended, and what it wrote, without what varies."""
+    """The end and the output of a program as its user saw them, without what varies."""
 
     status: int
     stdout: str
@@ -149,9 +149,9 @@ def see(
     Args:
         command: The command line.
         place: Where its memory lies.
-        folder: An empty folder, the current one of the program; results of the tool go beside it.
+        folder: An empty folder, the current directory of the program. Results of the tool go beside it.
         variables: Changes of the environment.
-        options: Of the tool; None runs the program bare.
+        options: Options of the tool. If None, the program runs bare.
         timeout_s: Seconds after which the test fails.
     """
     output = folder.parent / "output"

@@ -1,7 +1,8 @@
 """Checks what differs from a commit: `python -m tests.check [BASE [SECONDS]]`, or `make check BASE=... WITHIN=...`.
 
-Style, types and the quick contracts, and the tests that the changed files can reach, the nearest first. A change of Python
-gets a minute, one of native code two, unless there is more time. What was not run is named: `make test` runs everything.
+It runs style, types, the quick contracts, and the tests that the changed files can reach, the nearest first. A change
+of Python gets a minute, a change of native code two, unless you give it more time. It names the tests that it did not
+run. `make test` runs everything.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def main() -> int:
 
 
 def changed_files(base: str, root: Path = ROOT) -> list[str]:
-    """What differs from a commit, new files too; of what was renamed both names."""
+    """The files that differ from a commit, with new files. A renamed file counts with both names."""
     git = shutil.which("git") or "git"
     commands = (
         [git, "diff", "--name-only", "--no-renames", "-z", base, "--"],
@@ -91,7 +92,7 @@ def changed_files(base: str, root: Path = ROOT) -> list[str]:
 
 
 def static_checks(changed: Iterable[str]) -> Iterable[tuple[str, list[str]]]:
-    """What looks at the text alone. The layers are a contract: lint-imports runs with those."""
+    """The checks that look at the text alone. The layers are a contract: lint-imports runs with the contracts."""
     python = [sys.executable, "-m"]
     yield "ruff check", [*python, "ruff", "check", "."]
     yield "ruff format", [*python, "ruff", "format", "--check", "."]
