@@ -189,7 +189,7 @@ ALLOC_AND_FREE: Final = 1 + 2
 
 
 def watch_config(start: str, end: str) -> dict[str, object]:
-    """What config.json says of watched memory whose contents are written, of all outputs."""
+    """The entry of config.json for watched memory whose contents are written, for all outputs."""
     return {"start": start, "outputId": 0xFFFFFFFF, "end": end, "fullContent": True, "isWatched": True}
 
 
