@@ -1,7 +1,7 @@
 """The operators that torch's own tests know do under the tool what they do alone, with whatever a program can see of it.
 
-Values bit for bit, exceptions and warnings, strides, versions, which storages are shared, and what is allocated: forward and
-backward, into tensors that are given, in place, with conjugated and negated views.
+The tests compare values bit for bit, exceptions and warnings, strides, versions, shared storages, and allocations. They
+call operators forward and backward, into given tensors, in place, and with conjugated and negated views.
 """
 
 from __future__ import annotations
