@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """What was found of one thing on one device."""
+    """The count of one thing on one device."""
 
     question: str
     what: str

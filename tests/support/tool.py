@@ -85,10 +85,10 @@ def run(
     Args:
         command: The command line.
         output: Where captures are expected.
-        stdin: What the command reads.
+        stdin: The text that the command reads.
         variables: Changes of the environment.
         timeout_s: Seconds after which the test fails.
-        folder: The current directory of the command; that of the tests if not given.
+        folder: The current directory of the command. The default is that of the tests.
     """
     words = tuple(str(word) for word in command)
     if words[: len(TOOL)] == TOOL and not (NIGHT or stdin or _are_read_at_the_start(variables or {})):
@@ -128,14 +128,14 @@ def warm_run(
 
     Args:
         server: The running Python.
-        words: What stands behind `python`.
-        variables: The whole environment; that of the running Python if not given.
+        words: The words after `python`.
+        variables: The whole environment. The default is that of the running Python.
         output: Where captures are expected.
-        folder: The current directory of the command; that of the tests if not given.
+        folder: The current directory of the command. The default is that of the tests.
         timeout_s: Seconds after which the test fails.
         only_this_process: Whether only the captures of the forked process itself are meant.
         changes: Changes of the environment.
-        settings: What is observed, where the running one is under the tool and collects nothing.
+        settings: What to observe, if the running Python is under the tool and collects nothing.
     """
     start = time.perf_counter()
     ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes, settings)

@@ -1,4 +1,4 @@
-"""What a capture and a folder say of watched memory."""
+"""The watched memory that a capture and a folder tell of."""
 
 from __future__ import annotations
 

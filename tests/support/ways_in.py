@@ -141,11 +141,11 @@ def run_and_be_killed(
     """Run a program under the tool and end both by SIGKILL, so that nobody is left to write dumps.
 
     Args:
-        command: Of the program.
+        command: The command line of the program.
         output: Where the capture goes.
-        options: Of the tool.
+        options: Options of the tool.
         variables: Changes of the environment.
-        until: The line of the program's output at which the two are killed; without one the program does it by itself.
+        until: The line of the program's output at which both are killed. Without one, the program does it itself.
 
     Returns:
         The capture.
