@@ -1,7 +1,8 @@
 """Shows and judges first screens: `python -m tests.first_screens.measure [--write] [NAMES]`.
 
-Each program runs as somebody would type it. What must stand in its first line, and what must not stand on the screen, is
-in the catalogue; the screen without what differs from run to run is a golden file, written anew by `--write`.
+Each program runs as somebody would type it. The catalogue has the words that its first line must have, and those that
+must not be on the screen. The rest of the screen is a golden file, without the parts that differ from run to run.
+`--write` writes the golden files anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of one program: how it runs, what is true of it, and what its first screen must say."""
+"""A program and its first screen: how it runs, the truth about it, and what its screen must say."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _LINE = re.compile(r"(.*)\((\d+)\)")
 
 @dataclass(frozen=True)
 class Row:
-    """What was found about one program."""
+    """The findings about one program."""
 
     program: str
     cause: str
@@ -66,11 +66,11 @@ def measure(folder: Path, programs: Sequence[Program]) -> list[Row]:
 
 
 def observe(folder: Path, programs: Sequence[Program]) -> dict[str, int]:
-    """Run programs under the tool, all of which run out of memory; returns the process of each.
+    """Run programs that all run out of memory under the tool; returns the process of each.
 
     Args:
-        folder: An empty one; what is written is in its folder `out`.
-        programs: Of families of one kind of device.
+        folder: An empty folder; files are written into its folder `out`.
+        programs: Programs of families of one kind of device.
     """
     is_host, variables = _is_host(programs), _environment(folder, programs)
     options = ["--device=cpu" if is_host else "--device=npu,cpu", "--call-stack=python"]

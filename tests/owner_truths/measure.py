@@ -169,9 +169,9 @@ def score(
     Args:
         finished: The programs under the tool.
         device: `cpu` or `npu`.
-        owners: Those that the programs tell apart; what has another one counts as memory of operators.
-        whole_lives: Whether a block that a program names at one of its moments was its owner's at all others too: a batch that
-            was loaded before the forward pass that saves it, say.
+        owners: The owners that the programs tell apart. A block with another one counts as memory of operators.
+        whole_lives: Whether a block has, at all moments, the owner that the program names at one of them. An example is
+            a batch that was loaded before the forward pass that saves it.
     """
     rows: list[Row] = []
     differences: list[Difference] = []

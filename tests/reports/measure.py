@@ -1,8 +1,8 @@
 """Runs programs after public reports as a tired engineer would, and judges the first screen: `python -m tests.reports.measure`.
 
-Right is a first line of the true kind that names a line to blame or the holder, with an amount near the true one. Where the
-kind is right and the rest is not, or the first line or the coverage says that this was not looked at, it is half. Silence is a first line that finds
-nothing. Everything else is wrong.
+A first line is right if its kind is true, it names a line to blame or the holder, and its amount is nearly true. It is
+half right if only the kind is right. It is half right too if the first line or the coverage says that this was not
+looked at. Silence is a first line that finds nothing. Everything else is wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ROOM: Final = 0.1
 
 
 class Outcome(Enum):
-    """What a first screen is worth."""
+    """The grade of a first screen."""
 
     RIGHT = "right"
     HALF = "half"
