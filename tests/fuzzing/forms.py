@@ -1,4 +1,4 @@
-"""What can be fuzzed: how an input of each form is made, and what is done with it."""
+"""The forms that can be fuzzed: how an input of each form is made, and what is done with it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def other_file(rng: random.Random) -> FuzzInput:
 
 
 def kept(rng: random.Random) -> FuzzInput:
-    """What once failed, with more damage, and with other commands."""
+    """An input that once failed, with more damage, and with other commands."""
     known = _kept()
     if not known:
         return event_log(rng)

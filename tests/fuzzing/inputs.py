@@ -1,4 +1,4 @@
-"""What is fuzzed: files and command lines, and their form as text, in which failures are kept."""
+"""Inputs of fuzzing: files and command lines, and the text in which failures are kept."""
 
 from __future__ import annotations
 

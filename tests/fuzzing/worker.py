@@ -2,8 +2,8 @@
 
     python -m tests.fuzzing.worker FORM FIRST COUNT PROGRESS
 
-Writes a line of JSON to stdout for each input that failed. PROGRESS is a file of eight bytes: the number of the input that is
-being run, so that whoever watches knows which one ended or stopped this process.
+Writes a line of JSON to stdout for each input that failed. PROGRESS is a file of eight bytes: the number of the input
+that is running. From it a watcher knows which input ended or stopped this process.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Results:
             self.outcomes.setdefault(name, Counter())[report.outcome] += 1
 
     def rows(self, which: str) -> list[dict[str, str]]:
-        """Return a row for each area of which a test ran or failed."""
+        """Return a row for each area with a test that ran or failed."""
         package = PACKAGES[which]
         version = torch_npu_version() if package == "torch_npu" else importlib.metadata.version(package)
         rows = []
