@@ -59,7 +59,7 @@ class Terminal:
         os.write(self.terminal, text.encode())
 
     def wait_for(self, pattern: str) -> str:
-        """What the first group of the pattern matched on the screen."""
+        """The text that the first group of the pattern matched on the screen."""
         seen = ""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
