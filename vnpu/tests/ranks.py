@@ -28,7 +28,7 @@ class EndedRank:
     stderr: str
 
     def lines(self) -> list[dict[str, str | None]]:
-        """What a program said that prints JSON, a line for each thing."""
+        """The lines of a program that prints JSON, a line for each thing."""
         return [json.loads(line) for line in self.stdout.splitlines() if line.startswith("{")]
 
 
