@@ -147,10 +147,10 @@ WITH_TORCH_NPU: Final = ("torch", "torch_npu", "torch._dynamo")
 _READ_LATE: Final = (
     "VNPU_", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE", "ASCEND_RT_VISIBLE_DEVICES", "OWNER_TRUTHS_DEVICE",
 )  # fmt: skip
-"""Begins of variables that the emulated runtime and torch_npu read when a device is first used, and programs of tests when they
-begin; imports may read all others."""
+"""First parts of variables' names. The emulated runtime and torch_npu read them when a device is first used, and
+programs of tests when they begin. Imports may read all others."""
 _READ_BY_THE_LAUNCHER: Final = ("TASK_QUEUE_ENABLE", "0")
-"""A variable and a text of it of which it has a word to say when the program has ended."""
+"""A variable and a value. If the variable has that value, the launcher prints a message when the program has ended."""
 
 
 def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool = True) -> Observe:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROGRAM = "backward_lines.py"
 ROW_BYTES = 64 * 4
 ROUNDING = 512 + 32
-"""What torch_npu adds to a size."""
+"""The bytes that torch_npu adds to a size."""
 SOURCE = (PROGRAMS / PROGRAM).read_text(encoding="utf-8").splitlines()
 
 

@@ -137,7 +137,7 @@ for rank in ("0", "1"):
         sys.exit()
 assert [os.waitpid(rank, 0)[1] for rank in ranks] == [0, 0]
 """
-"""Does what torchrun does, but for importing torch_npu in each rank, which takes longer than the training."""
+"""Does the work of torchrun, without importing torch_npu in each rank: that takes longer than the training."""
 
 
 @pytest.mark.slow

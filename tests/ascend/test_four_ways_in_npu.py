@@ -51,7 +51,7 @@ OF_THE_LOG_ALONE: Final = (
     "*.coverage.missing*",
     "*.coverage.limits*",
 )
-"""What differs between an event log and its dumps."""
+"""Columns that differ between an event log and its dumps."""
 
 
 @pytest.fixture(scope="module")

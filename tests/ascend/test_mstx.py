@@ -32,8 +32,8 @@ MODES = {
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
 MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "expandable segments")
-"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
-test_stack_totals.py runs by day."""
+"""`task queue 1` is the default, in which most other tests run. `task queue 0` makes the same calls on the thread of
+the program. test_stack_totals.py runs `expandable segments` by day."""
 HOOK_LIBRARY = Path(msmemscope.__file__).parent / "lib64" / "libascend_kernel_hook.so"
 
 

@@ -63,7 +63,8 @@ CHANGES: Final = [
     )
     if recorded in CASES and other in CASES and recorded != other and (NIGHT or not recorded.startswith("streams"))
 ]
-"""What is replayed under the settings of which other case; by day those whose streams do not use each other's blocks."""
+"""The case to replay, and the case with the settings. By day, cases whose streams use each other's blocks are left
+out."""
 
 
 def histories_of(folder: Path, variables: dict[str, str], *, in_order: bool) -> Path:

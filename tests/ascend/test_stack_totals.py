@@ -25,8 +25,8 @@ MODES = {
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
 MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "task queue 2")
-"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
-test_mstx.py runs by day."""
+"""`task queue 1` is the default, in which most other tests run. `task queue 0` makes the same calls on the thread of
+the program. test_mstx.py runs `task queue 2` by day."""
 EVENTS = "--events=alloc,free,launch"
 
 

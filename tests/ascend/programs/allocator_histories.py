@@ -28,7 +28,7 @@ import torch
 from allocator_programs import KIND, PROGRAMS, accelerator
 
 LIKE_BYTES: Final = 800 << 20
-"""What an NPU of 1 GiB has for the allocator."""
+"""The bytes that an NPU of 1 GiB has for the allocator."""
 PLACE: Final = ("allocation.all.allocated", "allocation.all.freed", "active.all.freed", "num_ooms")
 """Counters that say how far a history has come."""
 COUNTERS: Final = (
