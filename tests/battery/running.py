@@ -56,7 +56,7 @@ VARIED: Final = {
     r'  File "[^"]*/msmemscope/capture/[^"]*", line \d+, in __torch_dispatch__\n(?:    .*\n)+'
     r'(?:  File "[^"]*/torch/_ops.py", line \d+, in __call__\n(?:    .*\n)+)?': "",
 }
-"""What differs from run to run, or is allowed to differ, and what stands for it in the comparison."""
+"""Texts that differ from run to run, or may differ, and their replacement in the comparison."""
 
 TOGETHER_S: Final = 280.0
 """Seconds after which many programs in one run fail."""

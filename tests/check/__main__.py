@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PYTHON_S: Final = 60.0
 NATIVE_S: Final = 120.0
 RESERVE_S: Final = 8.0
-"""What a run still takes when no further test begins."""
+"""The seconds that a run still takes when no further test begins."""
 
 ALWAYS_NEAR: Final = 5
 """Modules of tests that import a changed file, and run however late it is."""
@@ -47,7 +47,7 @@ LEFT: Final = {
     "native/": "make test-native, make sanitize",
     "benchmarks/": "make bench",
 }
-"""What else is there to run by hand for some folders."""
+"""Further checks to run by hand for some folders."""
 
 
 def say(text: str) -> None:
