@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORBIDDEN = ("numpy", "polars", "rich", "click", "elftools", "torch", "sqlite3", "importlib.metadata", "logging")
-"""What an import of the package must not load: dependencies, and the expensive parts of the standard library."""
+"""Modules that an import of the package must not load: dependencies, and the expensive parts of the standard
+library."""
 
 ALLOWED = frozenset(
     {
@@ -71,7 +72,7 @@ NOT_FOR_NOTHING = frozenset(
         "argparse", "ctypes", "datetime", "difflib", "json", "logging", "secrets", "sqlite3", "ssl", "subprocess", "tempfile",
     }
 )  # fmt: skip
-"""What a command does not load that has no results to show, and no mistake to explain."""
+"""Modules that a command does not load if it has no results to show, and no mistake to explain."""
 
 NOT_IN_EVERY_PROGRAM = frozenset(
     {
@@ -79,7 +80,7 @@ NOT_IN_EVERY_PROGRAM = frozenset(
         "pathlib", "re", "shutil", "subprocess", "tempfile", "threading", "typing", "weakref", *NOT_FOR_NOTHING,
     }
 )  # fmt: skip
-"""What an observed Python without torch does not load: a training starts hundreds of them."""
+"""Modules that an observed Python without torch does not load: a training starts hundreds of such processes."""
 
 
 LOADED_BY_COMMAND = """

@@ -71,7 +71,7 @@ SOURCES = {
         "src",
     },
 }
-"""What lies at the top of each source distribution."""
+"""The files and folders at the top of each source distribution."""
 
 NEWEST_GLIBC = (2, 28)
 
