@@ -52,7 +52,7 @@ OF_THE_LOG_ALONE: Final = (
     "*.coverage.missing*",
     "*.coverage.limits*",
 )
-"""What differs between an event log and its dumps."""
+"""Columns that differ between an event log and its dumps."""
 OF_EACH_RUN: Final = (
     "*.process_id",
     # Where blocks lie and when things happen.
@@ -75,7 +75,7 @@ OF_EACH_RUN: Final = (
     "peak.devices[[]0].cause.figures.device_used_bytes",
     "peak.devices[[]0].cause.sentence",
 )
-"""What differs from one run to the next of a program that does the same each time."""
+"""Columns that differ from one run to the next of a program that does the same each time."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 IMPORTED = (*WITH_TORCH, "pytest", "polars")
-"""What every run of pytest imports, and those that check memory."""
+"""Modules that every run of pytest imports, and further ones for runs that check memory."""
 
 WORKERS = 2 if NIGHT else 1
 """Of pytest-xdist; each imports torch."""

@@ -37,7 +37,7 @@ INSTALLED = (
         if importlib.util.find_spec(package) is not None
     ),
 )
-"""What programs import, some of it for seconds."""
+"""Modules that programs import. Some take seconds."""
 
 needs_transformers = needs("transformers", "accelerate")
 needs_lightning = needs("lightning")

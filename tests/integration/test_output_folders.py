@@ -74,7 +74,7 @@ PLACES = {
     "remove_capture": "_ascend",
     "remove_log": "_ascend",
 }
-"""What is taken away, to where the summary says that results were."""
+"""The change that takes results away, and the place of the results as the summary names it."""
 
 
 @pytest.mark.parametrize(
