@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Action = tuple[str, int, int]
-"""What to do, and two numbers that choose among what there is at that moment."""
+"""The action, and two numbers that choose among the things that exist at that moment."""
 
 CONTEXTS = ("main", "thread-0", "thread-1", "task-0", "task-1")
 LABELS = ("a", "a", "b", "b", "c", "label\twith a tab, and a colon: é")
@@ -212,7 +212,7 @@ class Model:
     """Next number, bytes that must be alive in the log there, and what had just been done."""
     next_id: int = 0
     done: str = "nothing"
-    """What the target did last, for messages."""
+    """The last action of the target, for messages."""
 
     def begin(self) -> None:
         """Bring the target into a known state: collecting, with nothing in its hands."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEVICE_BYTES: Final = 1 << 30
 _RUNTIME_BYTES: Final = 224 << 20
-"""What the virtual NPU gives to the runtime."""
+"""The bytes that the virtual NPU gives to the runtime."""
 CAPACITY_BYTES: Final = DEVICE_BYTES - _RUNTIME_BYTES
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "default": {},
@@ -105,7 +105,7 @@ def run_programs(
         script: The file that runs them.
 
     Returns:
-        What went wrong; empty if nothing did.
+        The failures, as text; empty if there were none.
     """
     own = {"PYTHONPATH": str(torch_npu_folder()), "VNPU_MEMORY": str(DEVICE_BYTES), **_VERSIONS}
     known = {name: given for name, given in cases.items() if is_known(given)}

@@ -54,7 +54,7 @@ class BrowserPage:
         self._rest = b""
         self._number = 0
         self.messages: list[dict[str, Any]] = []
-        """What the page logged, violations of its policy included."""
+        """The messages that the page logged, with violations of its policy."""
 
         # The browser reads from descriptor 3 and writes to descriptor 4.
         launch = f'exec 3<&{orders_read} 4>&{answers_write}; exec "$@"'

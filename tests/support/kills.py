@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_THREADS = 16
 KEPT_EVERY, MOST_KEPT, SIZES = 97, 500, 4093
 PROGRESS = np.dtype([("thread_id", "<u8"), ("allocations", "<u8"), ("frees", "<u8"), ("unused", "<u8", 5)])
-"""What `killed.c` notes of each thread."""
+"""The notes of `killed.c` about each thread."""
 ROTATING = "--max-size=2MiB"
 LONGEST_S = {Pool.HOST: 0.06, Pool.HAL: 0.3}
 """Latest moment of a kill after the start of the process; a few come before its first event. The driver takes longer for

@@ -19,7 +19,7 @@ MEMORY_BYTES: Final = 3 << 30
 """Address space: libraries and threads alone take a third of it."""
 PROCESSOR_SECONDS: Final = 60
 _MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
-"""What the tool imports in nearly every run, which takes longer than most inputs."""
+"""Modules that the tool imports in nearly every run: the import takes longer than most inputs."""
 _LIMITED_TOOL: Final = """
 import resource, runpy, sys
 memory_bytes, processor_seconds = map(int, sys.argv[1:3])

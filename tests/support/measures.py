@@ -17,7 +17,7 @@ class Measure:
     what: str
     device: str
     unit: str
-    """What is counted."""
+    """The things that are counted."""
     true: int
     """There to be found."""
     found: int

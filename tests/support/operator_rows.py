@@ -62,8 +62,8 @@ KINDS: Final = frozenset(
 
 
 NUMBER_BYTES: Final = 8
-"""A number that is computed with is a tensor of this size for a moment. Through Python it becomes a number again, and then
-another tensor, so that it is allocated twice, and the first one is not read by the operator."""
+"""A number in a computation is a tensor of this size for a moment. Through Python it becomes a number again, and then
+another tensor. So it is allocated twice, and the operator does not read the first one."""
 
 
 def rows_by_thread(capture: Capture, kinds: frozenset[EventKind], *, knows_blocks: bool) -> list[list[tuple[Any, ...]]]:

@@ -47,7 +47,7 @@ class Sample:
         """Return the text with placeholders replaced.
 
         Args:
-            placeholders: What is printed to what takes its place, everywhere; in the order of the mapping.
+            placeholders: Printed text to its replacement. Each is replaced everywhere, in the order of the mapping.
         """
         text = self.text
         for printed, filling in placeholders.items():
@@ -148,7 +148,7 @@ def train():
     kept.append(torch.empty({KEPT_BYTES - 512}, dtype=torch.uint8, device="npu"))
 
 """
-"""What a program has before a sample; each call of train() keeps KEPT_BYTES, as the caching allocator rounds them."""
+"""The code before a sample. Each call of train() keeps KEPT_BYTES, as the caching allocator rounds them."""
 
 
 def run_python(

@@ -24,9 +24,11 @@ TOOL = (sys.executable, "-m", "msmemscope")
 TIMEOUT_S = 180.0
 
 _MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
-"""What the tool imports in nearly every run, which takes longer than all else that it does for most programs of tests."""
+"""Modules that the tool imports in nearly every run. For most programs of tests the import takes longer than all else
+that the tool does."""
 _READ_AT_THE_START: Final = ("PYTHON", "LD_PRELOAD", "LC_", "LANG", "TZ")
-"""Variables that Python or the loader reads before the tool runs, but for PYTHONPATH, which a forked process heeds too."""
+"""Variables that Python or the loader reads before the tool runs. PYTHONPATH is none of them: a forked process heeds it
+too."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ def warm_run(
         timeout_s: Seconds after which the test fails.
         only_this_process: Whether only the captures of the forked process itself are meant.
         changes: Changes of the environment.
-        settings: What to observe, if the running Python is under the tool and collects nothing.
+        settings: The settings of observation, if the running Python is under the tool and collects nothing.
     """
     start = time.perf_counter()
     ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes, settings)

@@ -82,7 +82,7 @@ class WarmPython:
             folder: The current directory of the program. The default is that of the tests.
             limit_s: Seconds after which SIGALRM ends it.
             changes: Changes of that environment.
-            settings: What the tool observes of the program, if the running Python is under it and collects nothing.
+            settings: The settings of observation, if the running Python is under the tool and collects nothing.
         """
         with self._one_at_a_time, tempfile.TemporaryDirectory() as scratch:
             files = {name: Path(scratch) / name for name in ("stdout", "stderr")}
