@@ -139,7 +139,7 @@ def measure(output: Path, processes: dict[str, int], programs: Iterable[Program]
 
     Args:
         output: Where the captures are.
-        processes: What `run_zoo` returned.
+        processes: The result of `run_zoo`.
         programs: That were run.
         device: Where they had their tensors.
     """

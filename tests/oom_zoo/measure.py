@@ -26,7 +26,7 @@ CARD = {
     "VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
     "VNPU_OVERHEAD": "RUNTIME=128MiB,AICPU=64MiB,OP=32MiB", "OOM_ZOO_DEVICE": "npu",
 }  # fmt: skip
-"""A card of 1 GiB, of which the driver's modules take 224 MiB; operators only allocate."""
+"""A card of 1 GiB. The driver's modules take 224 MiB of it, and operators only allocate."""
 
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) outcome=(\w+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")

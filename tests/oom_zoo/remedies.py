@@ -76,7 +76,7 @@ class Followed:
     advice: Advice | None
     """None if nothing was said."""
     change: str
-    """What was done: a setting, the repaired program; empty if the remedy is not one of this program."""
+    """The change that was made: a setting, or the repaired program. Empty if the remedy is not one of this program."""
     is_finished: bool
 
     @property

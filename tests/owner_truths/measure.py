@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 NUMBER_BYTES = 8
-"""A number that is computed with is a tensor of this size, and autograd saves it without calling the hooks of saved tensors, by
-which programs know what is saved: where we say that it is an activation, that is believed."""
+"""A number in a computation is a tensor of this size. Autograd saves it without calling the hooks of saved tensors,
+from which programs know the saved tensors. If we call it an activation, we are believed."""
 
 CPU_PROGRAMS = (
     "training.plain",

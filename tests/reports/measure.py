@@ -74,8 +74,8 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     """Judge what the summary of a run shows.
 
     Args:
-        report: What is true.
-        screen: What the tool printed.
+        report: The truth about the program.
+        screen: The output of the tool.
         is_repaired: Whether the program ran as the thread repaired it.
 
     Returns:
@@ -159,7 +159,7 @@ def as_measure(judged: Iterable[Judged], device: str) -> list[Measure]:
     """Sum up as rows of the table of measures: first screens of the faults, and of the repaired programs.
 
     Args:
-        judged: What `measure` returned.
+        judged: The result of `measure`.
         device: Where the programs have their tensors.
     """
     rows = list(judged)
