@@ -40,7 +40,7 @@ class FuzzInput:
         """Returns a text that `from_text` reads.
 
         Args:
-            reason: What went wrong with it, for people.
+            reason: The failure of the input, in words for people.
         """
         content = {
             "reason": reason,

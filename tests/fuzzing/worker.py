@@ -45,7 +45,7 @@ def failure_of(fuzz_input: FuzzInput) -> str | None:
     """Runs an input in this process.
 
     Returns:
-        What went wrong, None if nothing did: an error in one sentence is what damaged inputs get.
+        The failure, or None. An error in one sentence is no failure: damaged inputs should get one.
     """
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
         fuzz_input.write(Path(folder))

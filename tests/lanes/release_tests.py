@@ -287,7 +287,7 @@ def run_apart(folder: Path, result: FileResult, only: Collection[str] = (), leav
         try:
             process.communicate(json.dumps(request), timeout=PROCESS_LIMIT_S)
         except subprocess.TimeoutExpired:
-            pass  # what it has written says how far it came
+            pass  # its lines so far say how far it came
         finally:
             end_group(process)
         return read_results(results.read_text(encoding="utf-8").splitlines(), result)
