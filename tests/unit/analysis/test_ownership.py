@@ -245,7 +245,7 @@ def test_two_backward_passes_of_a_step(builder: EventLogBuilder) -> None:
     [
         (BACKWARD | RECOMPUTED, [BACKWARD], "model@activation"),
         (BACKWARD | RECOMPUTED, [BACKWARD | RECOMPUTED], "ops@aten"),  # on the way to what is saved
-        (0, [BACKWARD | RECOMPUTED], "model@activation"),  # what a checkpoint begins with
+        (0, [BACKWARD | RECOMPUTED], "model@activation"),  # a checkpoint begins with this block
         (0, [BACKWARD | RECOMPUTED, 0, BACKWARD | RECOMPUTED], "ops@aten"),
         (BACKWARD, [BACKWARD | RECOMPUTED], "ops@aten"),
     ],

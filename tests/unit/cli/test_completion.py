@@ -40,7 +40,7 @@ TYPED = (
     ("msmemscope top --lim", "top --limit"),
     ("msmemscope --report cat a_file_wi", "--report cat a_file_with_a_long_name"),
 )
-"""What is typed before the tab, and what stands there after it."""
+"""The typed text before the tab, and the text after it."""
 
 
 class Terminal:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = "leaks,inefficient,decompose,oom"
 EVENTS = {"events": "alloc,free,launch,access"}
-"""What they need."""
+"""The events that the analyses need."""
 
 
 class BytesRead:
