@@ -27,7 +27,7 @@ TARGET_PROGRAMS = Path(__file__).parent / "target_programs"
 REPOSITORY = Path(__file__).parents[2]
 NIGHT: Final = bool(os.environ.get("VNPU_NIGHTLY"))
 nightly = pytest.mark.skipif(not NIGHT, reason="run at night, a variant of what runs by day")
-"""For a case of which another one shows the same by day; the variable is set by `make test-nightly`."""
+"""Marks a case for the night. Another case shows the same by day. `make test-nightly` sets the variable."""
 MARGIN_S = 240  # no program here needs more than some seconds; this is for a busy machine
 
 

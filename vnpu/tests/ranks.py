@@ -15,8 +15,8 @@ from typing import Final
 from vnpu.tests.programs import MARGIN_S, NIGHT, READ_LATER, TARGET_PROGRAMS, clean_environment, run_forked
 
 READ_BY_GROUPS: Final = frozenset({"HCCL_EXEC_TIMEOUT"})
-"""Variables that the emulated collectives read when they are used. torch_npu reads this one too, when it is imported, for a
-watchdog that has no part in what is checked with it."""
+"""Variables that the emulated collectives read when they are used. torch_npu reads this one too, when it is imported.
+It is for a watchdog that has no part in these checks."""
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ FAMILIES = ("fft", "linalg", "masked", "nn.functional", "signal", "sparse", "spe
 NOT_ON_THE_CPU = "jiterator_"
 """Operators with such a name are compiled for CUDA when they are called, and nothing is there to compare with."""
 HOST_ARGUMENTS = ("tensor_split",)
-"""Operators that read a tensor on the host before anything else, and take it from there only: the first argument goes
-to the device, the others stay."""
+"""Operators that read a tensor on the host before anything else, and only there. The first argument goes to the device,
+and the others stay."""
 UNINITIALISED = ("empty", "new_empty", "resize_")
 """Operators with such a name return memory as it is: shapes and types are compared."""
 
