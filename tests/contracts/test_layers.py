@@ -121,6 +121,5 @@ def test_the_library_never_prints() -> None:
         if (isinstance(node, ast.Name) and node.id == "print")
         or (isinstance(node, ast.Attribute) and ast.unparse(node) in {"sys.stdout", "sys.stderr"})
     ]
-    # If the observed program hears of something at its end, the text goes to where descriptor 2 led when we were
-    # loaded.
+    # Messages at the end of the observed program go to where its descriptor 2 led when we were loaded.
     assert [line for line in found if not line.startswith("capture/finish.py")] == []
