@@ -1,11 +1,15 @@
 """Prints how exactly the model of the caching allocator does what the real one does: `python -m tests.allocator_exactness`.
 
-Runs every program of `tests/ascend/programs/allocator_programs.py` under every setting with the real torch_npu on the virtual
-NPU, and compares the model with what torch recorded. Three tables in Markdown: with the settings of the run, the share of
-allocations at which the address of the block and what is reserved are equal; from a run with default settings, the share
-of requests at which as much is reserved, and memory is there or not, as in a real run under other settings; and at which
-request such runs parted. `--write` puts them into docs/replay.md and its Chinese twin. `--cuda` prints the same of torch.cuda, on a
-machine with a CUDA device; what the driver has for the allocator is a fraction of the device there.
+Runs every program of `tests/ascend/programs/allocator_programs.py` under every setting, with the real torch_npu on the
+virtual NPU. Then it compares the model with the history that torch recorded, and prints three tables in Markdown.
+
+The first table is about replays with the settings of the run. It has the share of allocations at which the block's
+address and the reserved bytes are equal. The second one replays a run with default settings under other settings. It
+has the share of requests that agree with a real run under those settings. A request agrees if as much is reserved and
+if memory is there, or missing, as in the real run. The third table has the request at which such runs parted.
+
+`--write` puts the tables into docs/replay.md and its Chinese twin. `--cuda` prints the same tables for torch.cuda, on a
+machine with a CUDA device. The driver then gives the allocator a fraction of that device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Prints the table of measures: `python -m tests.measures`, or `make measures`.
 
-Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU, and the answers
-are compared with it: the leak zoo, planted inefficiencies, owners of tensors, reasons to run out of memory, and what people have reported in public.
+Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU. The answers are
+compared with that truth. The programs are the leak zoo, planted inefficiencies, owners of tensors, reasons to run out
+of memory, and programs after public reports.
 """
 
 from __future__ import annotations

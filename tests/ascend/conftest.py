@@ -43,14 +43,14 @@ class Observe(Protocol):
         By day a Python program that uses torch_npu is forked from a process under the tool that has imported it.
 
         Args:
-            options: Of the tool: `--events=alloc`.
-            program: An executable, or a Python file of the folder programs by name: `training.py`.
-            arguments: Of the program.
+            options: Options of the tool: `--events=alloc`.
+            program: An executable, or the name of a Python file in the folder programs: `training.py`.
+            arguments: Arguments of the program.
             variables: Changes of the environment.
             expected_status: The exit status that the program must have.
             timeout_s: Seconds after which the test fails.
-            anew: Whether it starts anew by day too: how it is loaded matters, or what the launcher reports.
-            log_alone: Whether the event log is all that is looked at: by day no results are made of it.
+            anew: Whether it starts anew by day too. Tests of loading need this, and tests of the launcher's report.
+            log_alone: Whether the test looks at the event log alone. Then no results are made of it by day.
         """
         ...
 
@@ -64,10 +64,10 @@ class RunAlone(Protocol):
         """Run it, by day in a process forked from one that has imported torch_npu.
 
         Args:
-            program: A file of the folder programs by name: `training.py`.
-            arguments: Of the program.
-            folder: Its current directory.
-            variables: Changes of the environment, of those that are read late.
+            program: The name of a Python file in the folder programs: `training.py`.
+            arguments: Arguments of the program.
+            folder: The current directory of the program.
+            variables: Changes of the environment. Only variables that are read late have an effect.
         """
         ...
 
@@ -80,7 +80,7 @@ class CompileC(Protocol):
 
         Args:
             source: The name of a file in the folder programs (`pools.c`, `atb.cpp`), or the text of a C program.
-            libraries: What it is linked with, by the names behind `-l`; the runtime and the driver if none is named.
+            libraries: The libraries to link with, by the names behind `-l`. The default is the runtime and the driver.
             flags: Further flags, after the libraries.
         """
         ...
@@ -147,10 +147,10 @@ WITH_TORCH_NPU: Final = ("torch", "torch_npu", "torch._dynamo")
 _READ_LATE: Final = (
     "VNPU_", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE", "ASCEND_RT_VISIBLE_DEVICES", "OWNER_TRUTHS_DEVICE",
 )  # fmt: skip
-"""Begins of variables that the emulated runtime and torch_npu read when a device is first used, and programs of tests when they
-begin; imports may read all others."""
+"""First parts of variables' names. The emulated runtime and torch_npu read them when a device is first used, and
+programs of tests when they begin. Imports may read all others."""
 _READ_BY_THE_LAUNCHER: Final = ("TASK_QUEUE_ENABLE", "0")
-"""A variable and a text of it of which it has a word to say when the program has ended."""
+"""A variable and a value. If the variable has that value, the launcher prints a message when the program has ended."""
 
 
 def _observe(output: Path, environment: Mapping[str, str], *, with_torch: bool = True) -> Observe:

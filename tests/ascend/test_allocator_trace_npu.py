@@ -1,4 +1,4 @@
-"""What torch_npu's caching allocator tells of itself, against the history that torch records of the same run."""
+"""torch_npu's caching allocator tells of itself the same as the history that torch records of the same run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_entries_and_replay_are_those_of_torch(
     ]  # fmt: skip
     assert len(expected) > 1500
     entries = told(recording)
-    # What is freed when the interpreter ends comes after the snapshot.
+    # Memory that is freed when the interpreter ends comes after the snapshot.
     assert entries[: len(expected)] == expected
     assert {entry[0] for entry in entries[len(expected) :]} <= {
         "free_requested",

@@ -1,4 +1,4 @@
-"""What the threads of torch's backward engine allocate has the line of the program that called the backward pass."""
+"""Allocations in the threads of torch's backward engine have the line of the program that called the backward pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROGRAM = "backward_lines.py"
 ROW_BYTES = 64 * 4
 ROUNDING = 512 + 32
-"""What torch_npu adds to a size."""
+"""The bytes that torch_npu adds to a size."""
 SOURCE = (PROGRAMS / PROGRAM).read_text(encoding="utf-8").splitlines()
 
 

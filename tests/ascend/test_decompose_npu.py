@@ -1,4 +1,4 @@
-"""What the memory of a training on an NPU is made of, to the byte."""
+"""The memory of a training on an NPU is broken down to the byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = ["--device=npu", "--analysis=decompose"]
 
 
 def rounded(size_bytes: int) -> int:
-    """What the caching allocator of torch_npu takes for a storage: 32 bytes more, rounded up to 512."""
+    """The bytes that the caching allocator of torch_npu takes for a storage: 32 bytes more, rounded up to 512."""
     return -(-(size_bytes + 32) // 512) * 512
 
 

@@ -27,7 +27,7 @@ TENSOR = RANKS // 2
 
 @pytest.mark.slow
 def test_ranks_of_a_dry_run_fit(observe: Observe, capsys: pytest.CaptureFixture[str]) -> None:
-    """What each rank reserves is what torch says; communicators and contexts are counted beside it."""
+    """Each rank reserves as much as torch says; communicators and contexts are counted beside it."""
     program = [PROGRAM, "--context=128", f"--tensor={TENSOR}", "--pipeline=2"]
     job = ["run", "--compute=none", f"--ranks={RANKS}", "--", sys.executable, *program]
     observation = observe(["--device=npu"], sys.executable, "-m", "virtual_npu", *job)

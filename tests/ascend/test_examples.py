@@ -117,7 +117,7 @@ def test_healthy_trainings_have_no_finding(observe: Observe) -> None:
 
 
 def used_before(observation: Observation, end: int) -> int:
-    """What PTA had in use at a place of the recording."""
+    """The bytes that PTA had in use at a place of the recording."""
     rows = [row for row in observation.of(0, event_type="PTA") if int(row["ID"]) < end]
     return int(rows[-1]["attributes"]["used"])
 
@@ -137,7 +137,7 @@ for rank in ("0", "1"):
         sys.exit()
 assert [os.waitpid(rank, 0)[1] for rank in ranks] == [0, 0]
 """
-"""Does what torchrun does, but for importing torch_npu in each rank, which takes longer than the training."""
+"""Does the work of torchrun, without importing torch_npu in each rank: that takes longer than the training."""
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_training_on_ranks(observe: Observe, tmp_path: Path) -> None:
         )
         assert highest >= int(allocated) > 0
     assert "\nmsmemscope: nothing found: no leak over 6 steps" in observation.run.stderr
-    # What HCCL holds stands at the line that made the communicator, and nothing of a card is unknown.
+    # The memory of HCCL has the line that made the communicator, and nothing of a card is unknown.
     for capture in observation.run.captures:
         recording = msmemscope.load(capture.directory)
         card = account_for_card(recording)

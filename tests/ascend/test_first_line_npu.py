@@ -1,4 +1,4 @@
-"""The first line of runs of which an NPU was not seen, or not for long enough."""
+"""The first line of runs that did not observe an NPU, or not for long enough."""
 
 from __future__ import annotations
 

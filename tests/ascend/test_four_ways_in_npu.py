@@ -41,17 +41,17 @@ OF_THE_LOG_ALONE: Final = (
     # Findings name the owner that the input says; a log has the labels that owners are made of, see `decompose`.
     "inefficient.findings/owner",
     "patterns.findings/owner",
-    # What of the program refers to a block has no row in a dump.
+    # A dump has no row for the references of the program to a block.
     "leaks.*/held_by",
     # How full a device is stands in the rows of its memory, so a dump tells of a change with the next of them.
     "decompose.devices/process_bytes",
     "decompose.devices/device_bytes",
     "peak.devices[[]0].cause.figures.process_bytes",
-    # What is missing is worded by input, and of watched memory a dump does not say that nothing was chosen.
+    # Messages about missing data differ by input. A dump does not say that no memory was chosen to be watched.
     "*.coverage.missing*",
     "*.coverage.limits*",
 )
-"""What differs between an event log and its dumps."""
+"""Columns that differ between an event log and its dumps."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def ways(
 
 @nightly
 def test_log_csv_and_db_give_equal_results(ways: dict[str, Recording]) -> None:
-    """Every column of every result but for those that are named, marks and launches of kernels among them."""
+    """Every column of every result is equal, except the named ones. Marks and launches of kernels are among them."""
     results = {form: analysed(recording) for form, recording in ways.items()}
     log, csv, db = (results[form] for form in ("event log", "csv", "db"))
     assert differences(csv, db, OF_EACH_INPUT) == []

@@ -1,4 +1,4 @@
-"""What is recorded of the driver: each block with its kind and owner, pinned memory, devices, and exact totals."""
+"""The recording of the driver has each block with its kind and owner, pinned memory, devices, and exact totals."""
 
 from __future__ import annotations
 
@@ -125,7 +125,10 @@ def test_without_the_management_interface(
 
 
 def test_figures_are_those_of_their_row(observe_c: Observe) -> None:
-    """A row of a free shows what is in use once the block is gone; one of a block that is alive at a start, what is then."""
+    """A row of a free shows the bytes in use once the block is gone.
+
+    The row of an existing block shows those at the start.
+    """
     seen = observe_c(["--device=npu", "--collect-mode=deferred"], "driver_usage.py", variables=NO_OVERHEAD)
     rows = [row["attributes"] for row in seen.of(0, event_type="HAL")]
     in_use = [int(line.split()[1]) for line in seen.run.stdout.splitlines() if line.startswith(("malloc", "free"))]

@@ -1,4 +1,4 @@
-"""What kernels change, and how steps differ, against what torch's own counter says before and after each operator."""
+"""Changes by kernels and differences between steps agree with torch's own counter before and after each operator."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def assert_complete(rows: list[dict[str, Any]]) -> None:
 
 
 def losses_printed(observation: Observation) -> str:
-    """What the captures and the tool say of events that are not there, for the message of a failing test."""
+    """The words of the captures and the tool about missing events, for the message of a failing test."""
     counters = ("dropped_reentrant", "dropped_failure", "dropped_recycled", "lost_definitions", "untracked_blocks")
     lines = [
         f"{capture.directory.name}: " + " ".join(f"{name}={getattr(capture.header, name)}" for name in counters)
@@ -274,7 +274,7 @@ def test_without_profiler_and_driver(observe_c: Observe, compile_c: CompileC) ->
 
 
 def losses(observation: Observation) -> list[str]:
-    """What the training program printed."""
+    """The losses that the training program printed."""
     return [line for line in observation.run.stdout.splitlines() if line[:1].isdigit() and "." in line]
 
 

@@ -1,4 +1,4 @@
-"""What torch_npu recorded of its own allocator, against the counters that it had at each moment."""
+"""The history that torch_npu recorded of its own allocator agrees with the counters that it had at each moment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def histories(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def totals(blocks: pl.DataFrame, end: str, size: str, moments: list[int]) -> list[int]:
-    """What some blocks add up to at each moment, by the definition."""
+    """The sum of some blocks at each moment, by the definition."""
     lives = blocks.select("malloc_sequence", end, size).rows()
     return [
         sum(bytes_ for begin, gone, bytes_ in lives if begin <= now and (gone is None or gone > now)) for now in moments
@@ -77,7 +77,7 @@ def test_counters_of_torch_npu(histories: Path, name: str) -> None:
 
 
 def test_rounding_is_a_part_of_the_reserve(histories: Path) -> None:
-    """What blocks have beyond what was asked for, at the end: torch's own difference of both counters."""
+    """At the end, blocks are as much larger than their requests as torch's own two counters differ."""
     recording = load(histories / "whole.pickle")
     allocated, requested, _, active = json.loads((histories / "whole.json").read_text())[-1]
     last = int(recording.events["sequence"][-1])

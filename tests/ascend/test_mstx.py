@@ -32,8 +32,8 @@ MODES = {
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
 MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "expandable segments")
-"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
-test_stack_totals.py runs by day."""
+"""`task queue 1` is the default, in which most other tests run. `task queue 0` makes the same calls on the thread of
+the program. test_stack_totals.py runs `expandable segments` by day."""
 HOOK_LIBRARY = Path(msmemscope.__file__).parent / "lib64" / "libascend_kernel_hook.so"
 
 
@@ -205,7 +205,7 @@ def test_no_frame_is_ours_and_every_end_has_its_row(compile_c: CompileC, observe
 
 
 def test_other_devices_are_left_out(compile_c: CompileC, observe_c: Observe) -> None:
-    """What the program does on a device that was not asked for leaves no row."""
+    """Work of the program on a device that was not asked for leaves no row."""
     program = compile_c("pools.c", "ascendcl", "ascend_hal", "ms_tools_ext")
     assert "1" not in observe_c(["--device=npu:0"], program).rows
 

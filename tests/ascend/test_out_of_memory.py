@@ -188,7 +188,7 @@ def test_without_any_call_stack(observe: Observe) -> None:
 @pytest.mark.slow
 @nightly
 def test_a_hundred_thousand_blocks(observe: Observe, run_alone: RunAlone, tmp_path: Path) -> None:
-    """What is written at a failure costs the program far less than a second, however much is alive."""
+    """Writing at a failure costs the program far less than a second, however many blocks are alive."""
     plain = run_alone(PROGRAM, "many", "100000", folder=tmp_path, variables=SMALL)
     options = ["--device=npu", "--analysis=oom", "--level=kernel"]
     seen = observe(options, PROGRAM, "many", "100000", variables=SMALL)

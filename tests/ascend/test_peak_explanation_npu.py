@@ -31,7 +31,7 @@ MEBIBYTE = 1 << 20
 
 
 def explained(seen: Observation) -> PeakExplanation:
-    """What is said of the run."""
+    """The explanation of the run's peak."""
     return explain_peak(load(seen.run.capture.directory))
 
 

@@ -42,7 +42,7 @@ def test_programs_that_start_collection_themselves(
     last = [row for row in rows if row["Event"] == "MALLOC" or "shadow" not in row["attributes"]][-1]
     assert last["attributes"]["used"] == report["allocated"]
     assert last["attributes"]["total"] == report["reserved"]
-    # What was there before is there, as existing.
+    # Earlier blocks are recorded as existing.
     assert "shadow" in allocations[0]["attributes"]
     assert observation.of(0, event="SYSTEM", event_type="START_TRACE")
     assert observation.of(0, event="SYSTEM", event_type="STOP_TRACE")

@@ -28,7 +28,7 @@ def _has_compiler(vnpu_environment: dict[str, str]) -> None:
 
 
 def test_all_reported_failures_are_followed() -> None:
-    """Each program of a public report that runs out of memory, all of which have a repaired form."""
+    """Each program of a public report that runs out of memory is followed. All of them have a repaired form."""
     failing = {one.name for one in reports() if one.kind in {"out of memory", "fragmentation"} and one.has_repair}
     assert set(FIXED_BY) == failing
     assert {remedy for fixed_by in FIXED_BY.values() for remedy in fixed_by} < set(Remedy)

@@ -63,7 +63,8 @@ CHANGES: Final = [
     )
     if recorded in CASES and other in CASES and recorded != other and (NIGHT or not recorded.startswith("streams"))
 ]
-"""What is replayed under the settings of which other case; by day those whose streams do not use each other's blocks."""
+"""The case to replay, and the case with the settings. By day, cases whose streams use each other's blocks are left
+out."""
 
 
 def histories_of(folder: Path, variables: dict[str, str], *, in_order: bool) -> Path:
@@ -91,7 +92,7 @@ def repeatable(histories: Path, tmp_path_factory: pytest.TempPathFactory, cann_e
 
 
 def run_of(histories: Path, case: str) -> RealRun:
-    """What a case did."""
+    """The real run of a case."""
     if not is_known(CASES[case]):
         pytest.skip(f"torch_npu {torch_npu_version()} has no such setting")
     if CASES[case]["program"] == "pools" and torch_npu_release() < TOLD_SINCE:
@@ -117,8 +118,8 @@ def test_every_event_as_the_real_allocator(histories: Path, case: str) -> None:
     states: dict[tuple[int, ...], set[tuple[int, int]]] = {}
     for place, allocated, held in zip(places, course["allocated_bytes"].tolist(), reserved.tolist(), strict=True):
         states.setdefault(place, set()).add((allocated, held))
-    # Where segments were given back right before an allocation that needed the driver, nobody can say from a history whether
-    # the program emptied the cache a moment before: its counters in between are not in the replay then.
+    # Segments may be given back right before an allocation that needed the driver. A history does not say whether the
+    # program emptied the cache a moment before. In that case the counters in between are not in the replay.
     assert allocations.released is not None
     releases = dict(zip(places, np.append(allocations.released[1:], 0).tolist(), strict=True))
     assert len(run.counters) > 30
@@ -128,7 +129,7 @@ def test_every_event_as_the_real_allocator(histories: Path, case: str) -> None:
 
 @pytest.mark.parametrize(("recorded", "other"), CHANGES)
 def test_other_settings_as_a_real_run(repeatable: Path, recorded: str, other: str) -> None:
-    """What a program would have reserved under other settings, and whether there would have been memory: as in a real run."""
+    """A replay under other settings reserves as much as a real run, and runs out of memory where the real run does."""
     recording, real = run_of(repeatable, recorded), run_of(repeatable, other)
     found = compare(recording, real)
     assert found.first_difference is None

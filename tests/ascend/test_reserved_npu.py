@@ -65,7 +65,10 @@ def test_repaired_programs_are_silent(observe: Observe, kind: str) -> None:
 
 
 def test_pinned_memory_is_shown_without_the_cpu(observe: Observe) -> None:
-    """What is asked for of each block, and its own peak beside the device's."""
+    """Each pinned block is shown with the bytes that were asked for.
+
+    Pinned memory has its own peak beside the device's.
+    """
     seen = observe(["--device=npu"], PROGRAM, "pinned")
     recording = msmemscope.load(seen.run.capture.directory)
     host = recording.ask("card").parts.filter(part="pinned host")

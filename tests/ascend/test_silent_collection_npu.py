@@ -1,4 +1,4 @@
-"""What was left out of the observation of NPUs is named, with the true reason."""
+"""Parts of NPUs that were not observed are named, with the true reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_device_that_was_not_observed(compile_c: CompileC, observe_c: Observe,
 
 
 def test_one_of_two_devices(compile_c: CompileC, observe_c: Observe) -> None:
-    """What is known of the chosen one is said, and that the other is missing."""
+    """The answer shows the chosen device, and says that the other one is missing."""
     both = "aclrtSetDevice(0); aclrtMalloc(&other, 64, 0); aclrtSetDevice(1);"
     text = LEAKY.replace("aclrtSetDevice(0);", both)
     program = compile_c(text, "ascendcl", "ascend_hal", "ms_tools_ext")

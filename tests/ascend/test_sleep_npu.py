@@ -1,4 +1,4 @@
-"""What stays in use while memory of the real torch_npu sleeps: as many bytes as the device says, at the lines that are known."""
+"""Memory that stays in use while the real torch_npu sleeps has the size that the device says, at the known lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAKED = 3 * MIB
 
 
 def rounded(size_bytes: int) -> int:
-    """What the caching allocator of torch_npu takes for a storage: 32 bytes more, rounded up to 512."""
+    """The bytes that the caching allocator of torch_npu takes for a storage: 32 bytes more, rounded up to 512."""
     return -(-(size_bytes + 32) // 512) * 512
 
 
@@ -53,7 +53,7 @@ def asked(observation: Observation) -> tuple[SleepResult, str]:
 
 
 def kept_at(result: SleepResult, comment: str) -> list[dict[str, Any]]:
-    """What the last sleeps say of the blocks that `block` made for a line."""
+    """The rows of the last sleeps about the blocks that `block` made for a line."""
     of_line = re.compile(rf"{re.escape(PROGRAM)}\({line_of(comment)}\)")
     return [row for row in result.sites.iter_rows(named=True) if of_line.search(row["site"] or "")]
 

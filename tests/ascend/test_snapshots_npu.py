@@ -22,7 +22,7 @@ UNUSED = {
 
 
 def printed(seen: Observation) -> dict[str, Any]:
-    """What the program said, by moment."""
+    """The lines that the program printed, by moment."""
     lines = [json.loads(line) for line in seen.run.stdout.splitlines() if line.startswith("{")]
     return {line["moment"]: line for line in lines}
 

@@ -25,8 +25,8 @@ MODES = {
     "expandable segments": {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"},
 }
 MODES_OF_THE_NIGHT = ("task queue 0", "task queue 1", "task queue 2")
-"""The default, which most other tests run in; the one that makes the same calls on the thread of the program; and the one that
-test_mstx.py runs by day."""
+"""`task queue 1` is the default, in which most other tests run. `task queue 0` makes the same calls on the thread of
+the program. test_mstx.py runs `task queue 2` by day."""
 EVENTS = "--events=alloc,free,launch"
 
 
@@ -50,8 +50,8 @@ def check_totals(observation: Observation, process: int) -> int:
                 reserved[device] = int(values["total"])
         elif row["Event"] == "MSTX" and row["Name"].strip('"').startswith("totals "):
             device, *figures = map(int, row["Name"].strip('"').split()[1:])
-            # What a workspace pool holds is PTA's too in the dump, and no part of torch's allocated memory; nothing of
-            # it is in use between operators.
+            # In the dump, memory of a workspace pool belongs to PTA too. It is no part of torch's allocated memory, and
+            # none of it is in use between operators.
             seen = [live.get(("PTA", device), 0), live.get(("HAL", device), 0)]
             assert seen == [figures[0], figures[2]], f"mark {marks}: recorded {seen}, said {figures}"
             # A pool tells its total with each of its events; empty_cache, before the last mark of a device, is none.

@@ -117,7 +117,7 @@ def test_every_event_behind_as_the_real_allocator(runs: Path, case: str) -> None
     for number, allocated, held in counters:
         place = int(np.flatnonzero(allocations.sequences < number)[-1])
         seen = set()
-        # What stands in the recording as the first of the next event's came before it.
+        # Entries that the recording lists as the first ones of the next event came before that event.
         while place < allocations.count:
             seen.add((int(course["allocated_bytes"][place]), int(reserved[place])))
             place += 1

@@ -1,4 +1,4 @@
-"""What users see at the end of a run that died of its memory on an NPU, as a whole."""
+"""The whole screen that users see at the end of a run that ran out of memory on an NPU."""
 
 from __future__ import annotations
 

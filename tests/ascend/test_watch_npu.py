@@ -82,10 +82,11 @@ AT_LEVEL_KERNEL = overrun(3) | {"ASCEND_LAUNCH_BLOCKING": "1"}
 
 
 def test_kernels(observe_once: Observe) -> None:
-    """At level kernel, there is a look before and after each launch. What may be written is not known, and said not to be.
+    """At level kernel, watched memory is read before and after each launch.
 
-    The fault is injected when the launch has returned: so the memory changed between two kernels, and the one that had
-    ended is named. A copy that is no kernel may have done it: that is no alarm.
+    The tool does not know what a kernel may write, and says so. The fault is injected when the launch has returned, so
+    the memory changed between two kernels. The result names the kernel that had ended. A copy may have changed the
+    memory too, and a copy is no kernel: that is no alarm.
     """
     seen = observe_once(["--device=npu", "--level=kernel"], "watched_memory.py", "tensor", variables=AT_LEVEL_KERNEL)
     rows = checksums(seen.run.output)
@@ -122,7 +123,7 @@ def test_kernels_within_operators(observe: Observe) -> None:
 
 
 def test_a_window_that_a_kernel_should_open(observe: Observe, observe_once: Observe) -> None:
-    """What a kernel returns is not known: one line says that nothing is watched, and what to do."""
+    """The values that a kernel returns are not known. One line says that nothing is watched, and what to do."""
     options = ["--device=npu", "--level=kernel"]
     kernels = observe_once(options, "watched_memory.py", "tensor", variables=AT_LEVEL_KERNEL).run
     (neg,) = {name.split("_1-")[0] for name, _ in checksums(kernels.output) if name.startswith("Neg_")}
@@ -141,7 +142,10 @@ def test_a_window_of_an_operator_at_level_kernel(observe: Observe) -> None:
 
 
 def test_bytes_at_an_address_are_looked_at_when_the_device_has_finished(observe: Observe) -> None:
-    """What was asked of the device before they were watched is no change of theirs; on another device neither."""
+    """Work that the device was given before the bytes were watched is no change of them.
+
+    Work on another device is none either.
+    """
     seen = observe(["--device=npu"], "watched_addresses.py")
     assert [change for change in changes(seen.run.capture) if change.name in {"first", "second"}] == []
     assert checksums_of(seen, 0) == checksums_of(seen, 1) == {seen.run.report["expected"]}

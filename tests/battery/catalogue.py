@@ -31,18 +31,18 @@ class Program:
 
     Attributes:
         family: The heading under which it stands.
-        name: What it is called, unique in its family.
+        name: Its name, unique in its family.
         does: One sentence.
         command: The command line. `{built}` is the executable of `source`, `{library}` a library with an allocator,
             `{programs}` the folder of the sources, `{python}` the interpreter, `{device}` cpu or npu.
         source: A C or C++ file to build, or nothing.
-        sanitizer: What it is built with: `address`.
+        sanitizer: The sanitizer that it is built with: `address`.
         with_torch: Whether it uses torch.
         places: Where it runs.
         needs: Programs (`gdb`), libraries (`libjemalloc.so.2`), modules (`module gevent`) and rights (`root`).
         preloaded: A library of `needs` that the user preloads.
         nightly: Whether only `make test-nightly` runs it.
-        differs: In what it differs under the tool, or nothing.
+        differs: How it differs under the tool, or nothing.
         by_day: The command line by day, if it is a smaller one.
     """
 
@@ -212,8 +212,8 @@ NIGHTLY: Final = {"worker_of_a_fork_server", "spawned_worker"}
 """Programs with torch that import it again in every worker."""
 
 CPU_PROGRAMS_WITH_TORCH: Final = frozenset({"fork_after_use", "forked_worker", "uncaught"})
-"""Programs with torch that an NPU is not for: in a child of a process that used it torch_npu waits for a thread that the
-child does not have; of an uncaught exception it writes times and C++ stacks, others each time."""
+"""Programs with torch that do not suit an NPU. In a forked child, torch_npu waits for a thread that only the parent
+has. Of an uncaught exception it writes times and C++ stacks, which differ each time."""
 
 MODULES: Final = {
     "uvloop_tasks": "module uvloop",
@@ -223,7 +223,7 @@ MODULES: Final = {
     "memray_inside": "module memray",
     "attached_py_spy": "py-spy",
 }
-"""What programs with torch need beside it."""
+"""The modules that programs with torch need beside it."""
 
 FAMILIES: Final = {
     "concurrency": "Threads",

@@ -56,7 +56,7 @@ VARIED: Final = {
     r'  File "[^"]*/msmemscope/capture/[^"]*", line \d+, in __torch_dispatch__\n(?:    .*\n)+'
     r'(?:  File "[^"]*/torch/_ops.py", line \d+, in __call__\n(?:    .*\n)+)?': "",
 }
-"""What differs from run to run, or is allowed to differ, and what stands for it in the comparison."""
+"""Texts that differ from run to run, or may differ, and their replacement in the comparison."""
 
 TOGETHER_S: Final = 280.0
 """Seconds after which many programs in one run fail."""
@@ -67,7 +67,7 @@ SUMMARY = re.compile(rf"(?m)^\n?msmemscope: (?:(?:{'|'.join(VERDICTS)})\b|[^\n]*
 
 @dataclass(frozen=True)
 class Seen:
-    """What the user of a program saw: how it ended, and what it wrote, without what varies."""
+    """The end and the output of a program as its user saw them, without what varies."""
 
     status: int
     stdout: str
@@ -149,9 +149,9 @@ def see(
     Args:
         command: The command line.
         place: Where its memory lies.
-        folder: An empty folder, the current one of the program; results of the tool go beside it.
+        folder: An empty folder, the current directory of the program. Results of the tool go beside it.
         variables: Changes of the environment.
-        options: Of the tool; None runs the program bare.
+        options: Options of the tool. If None, the program runs bare.
         timeout_s: Seconds after which the test fails.
     """
     output = folder.parent / "output"

@@ -99,7 +99,7 @@ def test_a_program(program: Program, place: Place, target_builder: Builder, tmp_
         observed = running.see_native(program, place, target_builder, _folder(tmp_path, f"run{number}"), options)
         found = running.differences(bare, observed)
         if found and program.differs:
-            # What is known is that the kernel ends the program, nothing else; whether it does, depends on the kernel.
+            # The kernel may end the program, and nothing more is known. Whether it does depends on the kernel.
             assert observed.status in ENDED_BY_THE_KERNEL, found
             continue
         assert not found, "\n".join([f"with {name}:", *found])
@@ -113,7 +113,7 @@ def _together(families: tuple[str, ...], place: Place) -> list[Program]:
 
 @functools.cache
 def _seen(families: tuple[str, ...], place: Place, options: tuple[str, ...] | None) -> dict[str, running.Seen]:
-    """What is seen of the programs with torch of some families, in one run; bare if options are None."""
+    """The results of the programs with torch of some families, in one run; bare if options are None."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = _folder(Path(scratch), "bare" if options is None else "run0")
         return running.see_together(_together(families, place), place, folder, options)

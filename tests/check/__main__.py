@@ -1,7 +1,8 @@
 """Checks what differs from a commit: `python -m tests.check [BASE [SECONDS]]`, or `make check BASE=... WITHIN=...`.
 
-Style, types and the quick contracts, and the tests that the changed files can reach, the nearest first. A change of Python
-gets a minute, one of native code two, unless there is more time. What was not run is named: `make test` runs everything.
+It runs style, types, the quick contracts, and the tests that the changed files can reach, the nearest first. A change
+of Python gets a minute, a change of native code two, unless you give it more time. It names the tests that it did not
+run. `make test` runs everything.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NATIVE_S: Final = 120.0
 NO_CODE: Final = (".md", ".1")
 """Files beside native code that nothing is built from."""
 RESERVE_S: Final = 8.0
-"""What a run still takes when no further test begins."""
+"""The seconds that a run still takes when no further test begins."""
 
 ALWAYS_NEAR: Final = 5
 """Modules of tests that import a changed file, and run however late it is."""
@@ -48,7 +49,7 @@ LEFT: Final = {
     "native/": "make test-native, make sanitize",
     "benchmarks/": "make bench",
 }
-"""What else is there to run by hand for some folders."""
+"""Further checks to run by hand for some folders."""
 
 
 def say(text: str) -> None:
@@ -82,7 +83,7 @@ def main() -> int:
 
 
 def changed_files(base: str, root: Path = ROOT) -> list[str]:
-    """What differs from a commit, new files too; of what was renamed both names."""
+    """The files that differ from a commit, with new files. A renamed file counts with both names."""
     git = shutil.which("git") or "git"
     commands = (
         [git, "diff", "--name-only", "--no-renames", "-z", base, "--"],
@@ -93,7 +94,7 @@ def changed_files(base: str, root: Path = ROOT) -> list[str]:
 
 
 def static_checks(changed: Iterable[str]) -> Iterable[tuple[str, list[str]]]:
-    """What looks at the text alone. The layers are a contract: lint-imports runs with those."""
+    """The checks that look at the text alone. The layers are a contract: lint-imports runs with the contracts."""
     python = [sys.executable, "-m"]
     yield "ruff check", [*python, "ruff", "check", "."]
     yield "ruff format", [*python, "ruff", "format", "--check", "."]

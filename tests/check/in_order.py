@@ -21,13 +21,13 @@ LEFT: Final = "left to `make test`"
 
 
 def write_order(file: Path, *, tests: Sequence[str], always: Sequence[str], until_s: float) -> None:
-    """Write what the plugin reads.
+    """Write the file that the plugin reads.
 
     Args:
-        file: Where to.
+        file: The file to write.
         tests: Names of modules, or of tests in them, in the order in which they run.
-        always: Those of them that run however late it is.
-        until_s: When the others are left, on the clock of `time.time`.
+        always: The tests that run however late it is.
+        until_s: The time after which the others are left out, on the clock of `time.time`.
     """
     content = {"tests": list(tests), "always": list(always), "until_s": until_s}
     file.write_text(json.dumps(content), encoding="utf-8")

@@ -1,8 +1,8 @@
 """Which tests a changed file can break: by imports, by its name, and by the table of tests that start processes.
 
-Imports are static and transitive. Two kinds of modules that Python finds by a text are followed as well: the verbs of the
-command line, and the public names of the package. Tests that start processes would reach everything. For them each folder
-of the sources has a few that stand for the rest, see `processes`.
+Imports are static and transitive. Python finds two kinds of modules by a text: the verbs of the command line, and the
+public names of the package. Those imports are followed as well. Tests that start processes would reach everything. For
+them each folder of the sources has a few that stand for the rest, see `processes`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _importers() -> dict[str, set[str]]:
 
 
 def _found_by_text(path: Path) -> set[Path]:
-    """What a file reaches without an import that names it."""
+    """The files that a file reaches without an import that names them."""
     found: set[Path] = set()
     if path == _VERBS / "__init__.py":
         found.update(_VERBS.glob("*.py"))

@@ -50,7 +50,7 @@ def offenders() -> set[str]:
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         layer = name.partition("/")[0]
-        # What an analysis or a table takes apart can be nothing else than what was recorded.
+        # If an analysis or a table takes a text apart, the text can only be a recorded one.
         units: list[ast.AST] = [tree] if layer in {"analysis", "recording"} else [*functions(tree)]
         if any(names_attributes(unit) and takes_texts_apart(unit) for unit in units):
             found.add(name)

@@ -1,4 +1,4 @@
-"""What benchmarks make up is still an event log, or a dump, of today."""
+"""The inputs that benchmarks make up are still event logs and dumps of today's formats."""
 
 from __future__ import annotations
 

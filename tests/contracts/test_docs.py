@@ -130,7 +130,7 @@ def in_a_shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def run_as_written(line: str, folder: Path) -> None:
-    """Run a line of a shell as a user does; by day a tool that is forked runs with the words that the shell makes of it."""
+    """Run a line of a shell as a user does. By day a forked tool runs with the words that the shell makes of it."""
     if NIGHT or line == EARLIER or re.search(r"[|&;<>$`()]", line):
         in_a_shell(line, folder)
         return
@@ -206,7 +206,7 @@ def test_options_in_the_text_exist() -> None:
         parser = argparse.ArgumentParser()
         command_named(verb).prepare_parser(parser)
         known.update(_spellings(parser))
-    # What bash reads of the command.
+    # The options that bash reads of the command.
     known.update(re.findall(r"--[a-z-]+", (ROOT / "native" / "command" / "msmemscope").read_text(encoding="utf-8")))
     # Of other programs, of the examples, and of the magic.
     others = {"--index-url", "--group", "--no-build-isolation", "--editable", "--native", "--strict", "--top", "--"}

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORBIDDEN = ("numpy", "polars", "rich", "click", "elftools", "torch", "sqlite3", "importlib.metadata", "logging")
-"""What an import of the package must not load: dependencies, and the expensive parts of the standard library."""
+"""Modules that an import of the package must not load: dependencies, and the expensive parts of the standard
+library."""
 
 ALLOWED = frozenset(
     {
@@ -71,7 +72,7 @@ NOT_FOR_NOTHING = frozenset(
         "argparse", "ctypes", "datetime", "difflib", "json", "logging", "secrets", "sqlite3", "ssl", "subprocess", "tempfile",
     }
 )  # fmt: skip
-"""What a command does not load that has no results to show, and no mistake to explain."""
+"""Modules that a command does not load if it has no results to show, and no mistake to explain."""
 
 NOT_IN_EVERY_PROGRAM = frozenset(
     {
@@ -79,7 +80,7 @@ NOT_IN_EVERY_PROGRAM = frozenset(
         "pathlib", "re", "shutil", "subprocess", "tempfile", "threading", "typing", "weakref", *NOT_FOR_NOTHING,
     }
 )  # fmt: skip
-"""What an observed Python without torch does not load: a training starts hundreds of them."""
+"""Modules that an observed Python without torch does not load: a training starts hundreds of such processes."""
 
 
 LOADED_BY_COMMAND = """
@@ -116,7 +117,7 @@ def modules_imported_by(command: list[str], folder: Path) -> set[str]:
     ids=" ".join,
 )
 def test_a_command_without_results_loads_little(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Neither what results are made with nor the verbs, of which the first word was none."""
+    """If the first word is no verb, neither the verbs nor the modules that make results are loaded."""
     loaded = modules_of_command(tmp_path, *words)
     assert "msmemscope.cli.main" in loaded
     assert {name.partition(".")[0] for name in loaded} & NOT_FOR_NOTHING == set()
@@ -133,7 +134,7 @@ def test_a_verb_loads_no_other_verb(tmp_path: Path) -> None:
 def test_an_observed_python_loads_next_to_nothing(tmp_path: Path) -> None:
     """Besides the core, only what waits for torch: no module of the standard library that takes a while."""
     python = [sys.executable, "-X", "importtime", "-c", "pass"]
-    # What finds the modules of an editable install brings this along; of a wheel there is no such thing.
+    # The finder of an editable install brings this module along. A wheel has no such finder.
     is_editable = any(type(finder).__module__.startswith("_editable_skbc_") for finder in sys.meta_path)
     brought = "import importlib.util" if is_editable else "pass"
     alone = modules_imported_by([*python[:-1], brought], tmp_path)

@@ -63,8 +63,9 @@ def test_imports_are_written_in_full() -> None:
 def test_the_package_itself_imports_only_what_it_must() -> None:
     """`from msmemscope import _native` counts as an import of the package, and so of all that the package imports.
 
-    The linter cannot see a compiled module. Whatever `__init__.py` imports, every user of the extension seems to use
-    as well; so public names are resolved when they are asked for, and it imports only what happens at its import.
+    The linter cannot see a compiled module. Every user of the extension seems to use each import of `__init__.py` as
+    well. So public names are resolved when they are asked for. `__init__.py` imports only the module that must run at
+    its import.
     """
     expected = {"msmemscope.capture.attach"}
     own = {module for module, _ in imports_of(PACKAGE / "__init__.py") if module.startswith("msmemscope")}
@@ -72,7 +73,7 @@ def test_the_package_itself_imports_only_what_it_must() -> None:
 
 
 def test_only_higher_layers_use_the_extension() -> None:
-    """What the linter cannot check: `_native` is beside `model`, so `model` and what is below do not import it."""
+    """`model` and the layers below do not import `_native`, which is beside `model`. The linter cannot check this."""
     users = {
         path
         for path in modules()
@@ -120,5 +121,5 @@ def test_the_library_never_prints() -> None:
         if (isinstance(node, ast.Name) and node.id == "print")
         or (isinstance(node, ast.Attribute) and ast.unparse(node) in {"sys.stdout", "sys.stderr"})
     ]
-    # What the observed program hears at its end goes to where its descriptor 2 led when we were loaded.
+    # Messages at the end of the observed program go to where its descriptor 2 led when we were loaded.
     assert [line for line in found if not line.startswith("capture/finish.py")] == []

@@ -69,7 +69,7 @@ def test_every_folder_has_a_place() -> None:
 
 @pytest.mark.parametrize("folder", FREE_OF_VENDORS)
 def test_vendors_are_known_to_their_sources_alone(folder: str) -> None:
-    """What a vendor calls things is no word of the code that all devices share."""
+    """The names that a vendor gives to things do not occur in the code that all devices share."""
     found = {}
     for path in sources_of(folder):
         name = path.relative_to(NATIVE).as_posix()

@@ -34,7 +34,7 @@ def test_nothing_but_what_is_built_lies_in_the_package(folder: str) -> None:
 
 
 def test_the_page_of_the_viewer_is_small() -> None:
-    """What is served in all."""
+    """All files that the viewer serves are small together."""
     assert sum(len(gzip.compress(file.read_bytes())) for file in VIEWER.iterdir()) < MOST_BYTES
 
 
@@ -84,6 +84,6 @@ def test_the_pages_are_what_their_sources_make(project: Path) -> None:
 
 
 def test_types_and_unit_tests_of_the_pages_hold(project: Path) -> None:
-    """What `make test-ui` runs."""
+    """The checks of `make test-ui` pass."""
     run = subprocess.run(["npm", "run", "check"], cwd=project, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

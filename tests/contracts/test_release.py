@@ -1,4 +1,4 @@
-"""What the release workflow asks before it builds anything is true of the repository now, and wrong tags are refused."""
+"""The conditions that the release workflow checks first hold for the repository now, and wrong tags are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES_OF_SUMMARY = 5
 
 
 def check(tag: str, repository: str) -> subprocess.CompletedProcess[str]:
-    """What packaging/check_release.py says."""
+    """The result of packaging/check_release.py."""
     command = [sys.executable, "packaging/check_release.py", f"--tag={tag}", f"--repository={repository}"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -33,7 +33,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link can lead to within a page: its headings, as mkdocs.yml makes anchors of them, and its calls."""
+    """The targets of links within a page: its headings, as anchors by the rules of mkdocs.yml, and its calls."""
     text = prose(page)
     headings = (
         re.sub(r"[^\w\- ]", "", heading.strip().lower()) for heading in re.findall(r"^#+ (.*)", text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a user gets from a package index: wheels and source distributions have what they need, and nothing else."""
+"""Wheels and source distributions, as a user gets them from a package index, have what they need and nothing else."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ SOURCES = {
         "src",
     },
 }
-"""What lies at the top of each source distribution."""
+"""The files and folders at the top of each source distribution."""
 
 NEWEST_GLIBC = (2, 28)
 
@@ -132,7 +132,8 @@ def source_distribution(request: pytest.FixtureRequest, tmp_path_factory: pytest
     to = tmp_path_factory.mktemp("sdist")
     project = ROOT if request.param == "msmemscope" else ROOT / request.param
     if project == ROOT and not NIGHT:
-        # With what is built, but without the thousands of files of installed packages, each of which would be looked at.
+        # The copy has the built files. It leaves out the thousands of files of installed packages, which would all be
+        # looked at.
         left_out = shutil.ignore_patterns(".git", ".venv", ".hypothesis", ".*_cache", "*.pyc.*")
         project = shutil.copytree(ROOT, to / "source", ignore=left_out, symlinks=True, copy_function=_link)
         to = to / "archives"

@@ -22,10 +22,10 @@ def rank_row(
     steps: Sequence[int] = (),
     **values: Any,
 ) -> dict[str, Any]:
-    """The values of one rank; its memory is of one owner and of one line unless others are given.
+    """The values of one rank. Its memory is of one owner and of one line unless others are given.
 
     Args:
-        rank: None for a process without one.
+        rank: The rank of the process; None for a process without one.
         peak: Bytes in use at most.
         coordinates: Axis to index.
         steps: The peaks of its steps.

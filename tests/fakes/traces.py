@@ -53,13 +53,13 @@ class Trace:
         """Appends the allocation of a block and returns its number.
 
         Args:
-            size: Its bytes.
+            size: The bytes of the block.
             site: Its Python stack, one `file(line): function` per line, innermost first; empty for none.
             operator: The outermost operator; empty for none.
-            native: Its native stack, likewise.
-            attributes: Text of its attributes.
+            native: Its native stack, in the same form.
+            attributes: The text of its attributes.
             pool: Its pool.
-            fields: Further columns of the event; address is made up if it is not given.
+            fields: Further columns of the event. If no address is given, one is made up.
         """
         if "address" not in fields:
             # No address is used twice, and those of different pools lie far apart.

@@ -1,7 +1,8 @@
 """Shows and judges first screens: `python -m tests.first_screens.measure [--write] [NAMES]`.
 
-Each program runs as somebody would type it. What must stand in its first line, and what must not stand on the screen, is
-in the catalogue; the screen without what differs from run to run is a golden file, written anew by `--write`.
+Each program runs as somebody would type it. The catalogue has the words that its first line must have, and those that
+must not be on the screen. The rest of the screen is a golden file, without the parts that differ from run to run.
+`--write` writes the golden files anew.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _VARYING: Final = (
     (re.compile(r"\d+\.\d+ s\b"), "T s"),
     (re.compile(r"\b\d+ ms\b"), "T ms"),
 )
-"""What differs from run to run, and what stands for it."""
+"""Texts that differ from run to run, and their replacements."""
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)(\s+)(KiB|MiB|GiB|%)")
 _SIGNIFICANT: Final = 2
 _TITLE: Final = "msmemscope: "
@@ -44,8 +45,8 @@ def normalised(text: str, folder: Path, *, is_exact: bool = False) -> str:
     """Return a screen without what differs from run to run: paths, times, processes, and sizes to two digits.
 
     Args:
-        text: What stood on the terminal.
-        folder: In which it ran.
+        text: The text that stood on the terminal.
+        folder: The folder in which it ran.
         is_exact: Whether to keep sizes as they are.
     """
     text = of_the_tool(text).replace(f"{folder}/", "").replace(str(folder), "HERE").replace(sys.prefix, "VENV")
@@ -63,7 +64,7 @@ def of_the_tool(text: str) -> str:
     """Return what the tool wrote, without what the program or its libraries did.
 
     Args:
-        text: What stood on the terminal.
+        text: The text that stood on the terminal.
     """
     lines = text.splitlines()
     titles = [
@@ -94,8 +95,8 @@ def complaints(screen: Screen, text: str) -> Iterator[str]:
     """Say what is wrong with a screen.
 
     Args:
-        screen: What must and must not stand there.
-        text: What stood there.
+        screen: The words that must stand there, and those that must not.
+        text: The text that stood there.
     """
     line, whole = first_line(text), " ".join(of_the_tool(text).split())
     for pattern in screen.first:

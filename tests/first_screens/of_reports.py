@@ -7,7 +7,7 @@ from typing import Final
 from tests.first_screens.screen import NO_LEAK_NAMED, NOTHING_FOUND, Screen, Way
 
 _SILENT: Final = (NO_LEAK_NAMED, r"out of memory: ", r"host memory: ", r"overwritten: ")
-"""What a healthy or mended program must not be called."""
+"""The first lines that a healthy or mended program must not get."""
 _BY_DAY: Final = ("snapshot_eval_keeps_logits", "snapshot_forward")
 _HOST_VARIES: Final = "how much resident memory grows depends on the machine"
 

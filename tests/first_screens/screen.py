@@ -1,4 +1,4 @@
-"""What is known of one program: how it runs, what is true of it, and what its first screen must say."""
+"""A program and its first screen: how it runs, the truth about it, and what its screen must say."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Screen:
     """One run of one program."""
 
     name: str
-    """Of its golden file: `front/bounded-8`. What stands before the slash is the folder of the program."""
+    """The name of its golden file: `front/bounded-8`. The part before the slash is the folder of the program."""
     words: tuple[str, ...]
     """Behind `python`; of a snapshot, its file."""
     truth: str
@@ -63,7 +63,7 @@ class Screen:
     varies: str = ""
     """Why two runs of it do not print the same; then only the patterns are held against it."""
     wrong: str = ""
-    """What is known to be wrong with its screen; empty where all is right."""
+    """The known faults of its screen; empty if all is right."""
 
     @property
     def folder(self) -> Path:

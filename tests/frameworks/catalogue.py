@@ -22,7 +22,7 @@ class Program:
     package: str
     """Whose version is reported: the name of a distribution."""
     checked: str
-    """What it does, in the words of the page of compatibility."""
+    """The work of the program, in the words of the page of compatibility."""
     needs: tuple[str, ...] = ()
     """Further distributions, `package` aside."""
     ranks: int = 1

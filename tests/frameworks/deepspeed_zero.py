@@ -61,7 +61,7 @@ def _train(stage: int, **options: Any) -> None:
 
 
 def _of_stage_1(module: torch.nn.Module, optimizer: Any) -> list[torch.Tensor]:
-    """What the model has, all flat, and this process's part of it in 32 bits."""
+    """All tensors of the model as flat buffers, and this process's part of them in 32 bits."""
     flat = [*optimizer.bit16_groups_flat, *optimizer.single_partition_of_fp32_groups]
     return [*module.parameters(), *module.buffers(), *flat]
 

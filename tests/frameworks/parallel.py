@@ -34,19 +34,19 @@ def join() -> torch.device:
 
 def leave() -> None:
     """Leave them."""
-    # A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to
+    # Destroying a group holds the interpreter's lock and waits for threads of the group. Those threads need the lock to
     # forget the tensors of the last collective.
     time.sleep(0.3)
     dist.destroy_process_group()
 
 
 def local(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """What lies here of tensors: parts of distributed ones."""
+    """The parts of tensors that lie in this process, if they are distributed."""
     return [each.to_local() if isinstance(each, DTensor) else each for each in tensors]
 
 
 def exchanged_gradients() -> Noted:
-    """What processes give each other of gradients, as long as it lives: a collective that runs keeps it alive."""
+    """Gradients that processes exchange, as long as they live. A running collective keeps them alive."""
     exchanged = Noted()
     original = dist.reduce_scatter_single
 
@@ -64,7 +64,7 @@ def batch(device: torch.device) -> torch.Tensor:
 
 
 class SavedBeside(Saved):
-    """What autograd saves, but for weights: their memory may be given back while a graph still names it."""
+    """The tensors that autograd saves, except weights: their memory may be given back while a graph still names it."""
 
     def __init__(self, weights: Callable[[], Iterable[torch.Tensor]]) -> None:
         """The weights that there are when a tensor is saved."""
@@ -88,10 +88,10 @@ def loop(
     """Train, and say what there is after each part of a step.
 
     Args:
-        model: What is trained.
-        optimizer: And by whom.
-        device: Where batches go.
-        more: What there is beside the tensors of parameters: owner to tensors or addresses.
+        model: The model to train.
+        optimizer: The optimizer that trains it.
+        device: The device of the batches.
+        more: Further memory beside the tensors of parameters: owner to tensors or addresses.
         backward: Run the backward pass of a loss.
     """
     saved = Saved()
@@ -173,7 +173,7 @@ def fsdp1() -> None:
 
 
 def beside_shards(model: torch.nn.Module) -> Callable[[], dict[str, Any]]:
-    """What a model of `fully_shard` has at a moment, beside the shards of its parameters and of their gradients."""
+    """The tensors of a model of `fully_shard` at a moment, beside the shards of parameters and of their gradients."""
     exchanged = exchanged_gradients()
 
     def more() -> dict[str, Any]:
@@ -187,7 +187,7 @@ def beside_shards(model: torch.nn.Module) -> Callable[[], dict[str, Any]]:
         whole = [output for parameter in parameters for output in parameter.all_gather_outputs]
         # Of micro-batches whose gradients are not exchanged yet.
         kept = [parameter.unsharded_accumulated_grad for parameter in parameters]
-        # What the last part has given to the others is kept until the next one does.
+        # Gradients that the last part gave to the others are kept until the next part gives its own.
         return {"weight": whole, "gradient": [*exchanged, *kept]}
 
     return more

@@ -198,7 +198,7 @@ def accelerate_accumulation() -> None:
 
 
 def transformers_generate() -> None:
-    """What a cache of keys and values holds while texts grow."""
+    """A cache of keys and values holds ever more while texts grow."""
     model = small_model().to(DEVICE).eval()
     cache = transformers.DynamicCache(config=model.config)
 

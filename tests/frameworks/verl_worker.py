@@ -19,7 +19,10 @@ ROWS_AT_ONCE = 2
 
 
 class SavedAndRead(SavedBeside):
-    """What autograd saves and reads: of the nested tensors here, `unbind` of the logits reads offsets, and `values` nothing but shapes."""
+    """The tensors that autograd saves and reads.
+
+    Of the nested tensors here, `unbind` of the logits reads offsets, and `values` reads only shapes.
+    """
 
     def note(self, *tensors: Any) -> None:
         """Take in what is read."""

@@ -50,7 +50,7 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 
 def _remade(rng: random.Random, content: bytes) -> bytes:
-    """Returns an archive of which some members are others."""
+    """Returns an archive in which some members are replaced by others."""
     if not content:
         return content
     out = io.BytesIO()

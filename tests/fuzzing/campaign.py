@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def signature(self) -> str:
-        """What findings of the same cause have in common."""
+        """The text that findings of the same cause have in common."""
         return signature_of(self.failure)
 
 

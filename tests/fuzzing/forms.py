@@ -1,4 +1,4 @@
-"""What can be fuzzed: how an input of each form is made, and what is done with it."""
+"""The forms that can be fuzzed: how an input of each form is made, and what is done with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def event_log(rng: random.Random) -> FuzzInput:
         return FuzzInput("event log", below, (("events", path, *rng.choice(((), ("--definitions",), ("--limit=3",)))),))
     if choice < 0.25:
         commands: Commands = (("recover", path, *rng.choice(_RECOVERIES)),)
-        if rng.random() < 0.3:  # what was written must be readable
+        if rng.random() < 0.3:  # written text must be readable
             commands = (*commands, _analysis(rng, path))
         return FuzzInput("event log", below, commands)
     if choice < 0.3:
@@ -104,7 +104,7 @@ def other_file(rng: random.Random) -> FuzzInput:
 
 
 def kept(rng: random.Random) -> FuzzInput:
-    """What once failed, with more damage, and with other commands."""
+    """An input that once failed, with more damage, and with other commands."""
     known = _kept()
     if not known:
         return event_log(rng)
@@ -134,7 +134,7 @@ FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
 """How an input of each form is made."""
 
 SHARES: Final = {"event log": 0.2, "archive": 0.1, "csv": 0.2, "db": 0.15, "snapshot": 0.2, "other": 0.05, "kept": 0.1}
-"""What part of all inputs each form gets."""
+"""The share of each form in all inputs."""
 
 
 KEPT: Final = "corpus"

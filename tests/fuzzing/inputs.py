@@ -1,4 +1,4 @@
-"""What is fuzzed: files and command lines, and their form as text, in which failures are kept."""
+"""Inputs of fuzzing: files and command lines, and the text in which failures are kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FuzzInput:
         """Returns a text that `from_text` reads.
 
         Args:
-            reason: What went wrong with it, for people.
+            reason: The failure of the input, in words for people.
         """
         content = {
             "reason": reason,

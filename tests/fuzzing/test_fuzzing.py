@@ -1,7 +1,7 @@
 """No input ends in a traceback, a hang, or without memory: dozens at each run, a million each night.
 
-`python -m tests.fuzzing.campaign 100000` runs as many as one likes. What fails is written as a text file; once mended, it
-goes into the corpus.
+`python -m tests.fuzzing.campaign 100000` runs as many as you like. A failing input is written as a text file. Once the
+fault is mended, the file goes into the corpus.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m tests.fuzzing.worker FORM FIRST COUNT PROGRESS
 
-Writes a line of JSON to stdout for each input that failed. PROGRESS is a file of eight bytes: the number of the input that is
-being run, so that whoever watches knows which one ended or stopped this process.
+Writes a line of JSON to stdout for each input that failed. PROGRESS is a file of eight bytes: the number of the input
+that is running. From it a watcher knows which input ended or stopped this process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def failure_of(fuzz_input: FuzzInput) -> str | None:
     """Runs an input in this process.
 
     Returns:
-        What went wrong, None if nothing did: an error in one sentence is what damaged inputs get.
+        The failure, or None. An error in one sentence is no failure: damaged inputs should get one.
     """
     with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder:
         fuzz_input.write(Path(folder))

@@ -54,7 +54,7 @@ def run_jobs(folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def told(jobs: Path) -> str:
-    """What `msmemscope cluster --json` says of the job with several faults, in one process and without a cache."""
+    """The answer of `msmemscope cluster --json` about the job with several faults, in one process, without a cache."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         assert main(["cluster", str(jobs / "several"), "--json", "--jobs=1", "--no-cache"]) == 0
@@ -62,7 +62,7 @@ def told(jobs: Path) -> str:
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """What `msmemscope cluster --json` says."""
+    """The answer of `msmemscope cluster --json`."""
     assert main(["cluster", *map(str, arguments), "--json"]) == 0
     content: dict[str, Any] = json.loads(capsys.readouterr().out)
     return content

@@ -41,7 +41,7 @@ def run_program(text: str, folder: Path, *options: str) -> tool.ToolRun:
 
 
 def words_of(run: tool.ToolRun) -> str:
-    """What a run prints, on one line."""
+    """The words that a run prints, on one line."""
     return " ".join(run.stderr.split())
 
 
@@ -162,7 +162,7 @@ msmemscope.stop()
 
 @pytest.mark.parametrize("options", [(), ("--collect-mode=deferred",)], ids=["alone", "launched"])
 def test_each_scope_has_its_own_settings(options: tuple[str, ...], tmp_path: Path) -> None:
-    """What one asks for stays for its rows, and does not hold for those of another."""
+    """The settings of one scope hold for its own rows, and not for those of another."""
     run = run_program(TWO_SCOPES, tmp_path, *options)
     (dump,) = run.output.glob("*/device_cpu/dump/memscope_dump_*.csv")
     rows = csv_rows(dump)

@@ -96,7 +96,7 @@ def test_peak_and_failure(path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_the_ledger_sums(path: Path) -> None:
-    """What the allocator holds of the driver's memory is all of it, and nothing is unknown."""
+    """The allocator holds all of the driver's memory, and nothing is unknown."""
     recording = msmemscope.load(path)
     device = device_number(DeviceKind.CUDA, DEVICE)
     assert device_name(device) == "cuda:2"
@@ -119,9 +119,9 @@ OLDER: Final = 0x7E0000000000
 
 
 def test_the_screen_of_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is older than the history is called so; lines are the program's; no table repeats another.
+    """Blocks older than the history are called so. Lines are the program's, and no table repeats another.
 
-    A snapshot has no operators, and of the driver's memory the segments of its one pool.
+    A snapshot has no operators. Of the driver's memory it has only the segments of its one pool.
     """
     content = cuda_snapshot()
     content["device_traces"][DEVICE].pop()  # the failure

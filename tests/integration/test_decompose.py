@@ -1,4 +1,4 @@
-"""What the memory of a training on the cpu is made of, to the byte."""
+"""The memory of a training on the cpu is broken down to the byte."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_dump(path: Path) -> None:
 
 
 def test_frozen_layers_and_labels(output: Path) -> None:
-    """What every backward pass reads is no activation; labels of the user stand behind the tool's."""
+    """Memory that every backward pass reads is no activation. Labels of the user come after those of the tool."""
     run = run_observed([SOURCES / "decompose_frozen.py", "cpu"], DECOMPOSE, output=output)
     assert run.returncode == 0, run.stderr
     decomposition = decompose_capture(run.capture)

@@ -1,4 +1,4 @@
-"""The first line and the first screen of runs about which there is little to say, or of which a part is missing."""
+"""The first line and the first screen of runs with little to say about them, or with a part missing."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _program(run: _Run, folder: Path) -> Iterator[tuple[subprocess.Popen[str], P
 
 
 def _seen(run: _Run, folder: Path) -> str:
-    """What is said of a run, at its end or when it is asked for."""
+    """The output about a run, at its end or when somebody asks."""
     with _program(run, folder) as (process, output):
         if run.end == "running":
             assert process.stdout is not None

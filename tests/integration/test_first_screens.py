@@ -55,9 +55,9 @@ def test_a_screen_is_judged_by_its_words() -> None:
 
 
 def _words(golden: str) -> list[str]:
-    """What stands on a screen, however its lines are broken.
+    """The words on a screen, wherever its lines are broken.
 
-    Whether host memory was judged depends on how fast the program is: its figures are a millisecond apart at least.
+    Whether host memory was judged depends on the speed of the program: its figures are a millisecond apart at least.
     """
     return " ".join(golden.split()).replace("no steady growth of host memory, ", "").split()
 
@@ -66,7 +66,7 @@ def _words(golden: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("screen", CASES)
 def test_the_first_screen_is_as_it_was_looked_at(screen: Screen) -> None:
-    """What the catalogue knows to be wrong is wrong still: once it is right, the catalogue says so."""
+    """If the catalogue calls a screen wrong, it is still wrong. A screen that is right now must lose that mark."""
     with scratch_folder() as folder:
         try:
             text = screen_of(screen, folder)

@@ -48,11 +48,11 @@ OF_THE_LOG_ALONE: Final = (
     # Findings name the owner that the input says; a log has the labels that owners are made of, see `decompose`.
     "inefficient.findings/owner",
     "patterns.findings/owner",
-    # What is missing is worded by input, and of watched memory and kernels a dump does not say that nothing was chosen.
+    # Messages about missing data differ by input. A dump does not say that no watched memory or kernels were chosen.
     "*.coverage.missing*",
     "*.coverage.limits*",
 )
-"""What differs between an event log and its dumps."""
+"""Columns that differ between an event log and its dumps."""
 OF_EACH_RUN: Final = (
     "*.process_id",
     # Where blocks lie and when things happen.
@@ -75,7 +75,7 @@ OF_EACH_RUN: Final = (
     "peak.devices[[]0].cause.figures.device_used_bytes",
     "peak.devices[[]0].cause.sentence",
 )
-"""What differs from one run to the next of a program that does the same each time."""
+"""Columns that differ from one run to the next of a program that does the same each time."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def test_the_program_has_every_fault(ended: Run) -> None:
 
 @pytest.mark.parametrize("run", ["ended", pytest.param("killed", marks=nightly), "killed_between"])
 def test_log_csv_and_db_of_one_run_give_equal_results(run: str, request: pytest.FixtureRequest) -> None:
-    """Sequence numbers, addresses, times, call sites: every column of every result, but for those that are named."""
+    """Every column of every result is equal, except the named ones: sequence numbers, addresses, times, call sites."""
     given: Run = request.getfixturevalue(run)
     log, csv, db = (given.results[form] for form in ("event log", "csv", "db"))
     assert differences(csv, db, OF_EACH_INPUT) == []

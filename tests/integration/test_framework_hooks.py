@@ -34,8 +34,8 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 torch.manual_seed(1)
 """
 
-# A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to forget
-# the tensors of the last collective.
+# Destroying a group holds the interpreter's lock and waits for threads of the group. Those threads need the lock to
+# forget the tensors of the last collective.
 LEAVE = """
 import time
 time.sleep(0.3)

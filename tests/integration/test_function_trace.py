@@ -99,7 +99,7 @@ def test_times_nest(python_target: Callable[..., list[str | Path]], run_under_to
 def test_calls_open_at_the_end_are_told(
     python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
 ) -> None:
-    """What runs when the interpreter ends has no end, and says so."""
+    """Calls that run when the interpreter ends have no end, and say so."""
     code = "import atexit, sys\ndef outer():\n    sys.exit(3)\nouter()\n"
     run = run_under_tool([python_target("function_calls")[0], "-c", code], "--events=traceback")
     assert run.returncode == 3

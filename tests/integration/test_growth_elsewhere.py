@@ -88,7 +88,7 @@ for number in range(10):
 
 
 def first_screen(folder: Path, program: str, *arguments: str) -> str:
-    """What the summary of a run begins with, as one line."""
+    """The first part of a run's summary, as one line."""
     (folder / "program.py").write_text(program)
     output = folder / "output"
     command = [*tool.TOOL, f"--output={output}", "--", sys.executable, "program.py", *arguments]

@@ -55,7 +55,7 @@ FIRST_LINE_OF_WORK: Final = 18
 
 @dataclass(frozen=True)
 class Case:
-    """What a server does with each request."""
+    """The work of a server for each request."""
 
     work: tuple[str, ...]
     line: int

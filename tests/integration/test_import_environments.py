@@ -42,7 +42,7 @@ msmemscope.stop()
 
 
 class Allocator(NamedTuple):
-    """What a program says to have an allocator, and to allocate."""
+    """The code with which a program gets an allocator, and allocates."""
 
     load: str
     """A line."""
@@ -117,10 +117,10 @@ def run_code(
     Args:
         code: The program.
         folder: The current directory.
-        flags: Of the interpreter.
+        flags: Flags of the interpreter.
         python: The interpreter.
         variables: Changes of the environment.
-        behind: What the line of the shell has behind the command: redirections.
+        behind: Words after the command in the line of the shell: redirections.
         timeout_s: Seconds after which the test fails.
     """
     program = ["bash", "-c", f'cd "$0" && exec "$@" {behind}', folder, python, *flags, "-c", code]
@@ -187,7 +187,7 @@ def test_torch_without_an_npu(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_a_running_interpreter(tmp_path: Path) -> None:
-    """What is allocated after the import exists at start(); what is older is not known, and its end invents nothing."""
+    """Blocks allocated after the import exist at start(). Older blocks are not known, and their end invents nothing."""
     code = f"""
 import torch
 old = torch.empty({BYTES + 64}, dtype=torch.uint8)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 IMPORTED = (*WITH_TORCH, "pytest", "polars")
-"""What every run of pytest imports, and those that check memory."""
+"""Modules that every run of pytest imports, and further ones for runs that check memory."""
 
 WORKERS = 2 if NIGHT else 1
 """Of pytest-xdist; each imports torch."""
@@ -357,7 +357,7 @@ def test_a_device_that_is_not_observed_is_no_pass(tmp_path: Path) -> None:
 
 
 def test_a_test_that_stops_collection_is_no_pass(tmp_path: Path) -> None:
-    """What it used is not known."""
+    """A test that stops collection fails, because the memory that it used is not known."""
     stops = """
 @pytest.mark.limit_device_memory("1G")
 def test_it():

@@ -37,7 +37,7 @@ INSTALLED = (
         if importlib.util.find_spec(package) is not None
     ),
 )
-"""What programs import, some of it for seconds."""
+"""Modules that programs import. Some take seconds."""
 
 needs_transformers = needs("transformers", "accelerate")
 needs_lightning = needs("lightning")
@@ -48,9 +48,9 @@ def run_python(tmp_path: Path, *words: object, before: tuple[object, ...] = (), 
 
     Args:
         tmp_path: A folder of the test.
-        *words: What stands behind `python`.
+        *words: Words after `python`.
         before: Words of the command line before `python`.
-        is_warm: Whether trainers may have been imported before; never where there are words before.
+        is_warm: Whether trainers may have been imported before. This never happens if there are words before `python`.
     """
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     kept = os.pathsep.join(folder for folder in folders if not (Path(folder) / "torch_npu").is_dir())
@@ -100,7 +100,7 @@ def test_lightning_marks_optimizer_steps(tmp_path: Path) -> None:
 
 
 def test_a_plain_loop(tmp_path: Path) -> None:
-    """What the callbacks do, by hand."""
+    """A plain loop can do by hand what the callbacks do."""
     run = run_python(tmp_path, EXAMPLES / "plain_loop.py", f"--output={tmp_path / 'output'}")
     assert run.report == {"optimizer_steps": "4"}
     assert NOT_JUDGED in run.stderr

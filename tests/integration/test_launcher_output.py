@@ -1,4 +1,4 @@
-"""What a launch makes on disk, whom it trusts, and what it leaves behind."""
+"""The files that a launch makes on disk, the users that it trusts, and the things that it leaves behind."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_stdin_reaches_the_program(command: list[str]) -> None:
 
 
 def test_streams_are_not_mixed(command: list[str]) -> None:
-    """What is written to stdout is the program's alone; what we say goes to stderr."""
+    """Only the program writes to stdout. Our own messages go to stderr."""
     result = finished([*command, "sh", "-c", "echo data; echo words >&2"])
     assert result.stdout == "data\n"
     assert "words\n" in result.stderr
@@ -129,7 +129,7 @@ def test_a_variable_without_a_name_keeps_nothing_from_starting(command: list[str
 
 
 def test_dispositions_of_signals_are_as_without_us(command: list[str]) -> None:
-    """What Python ignores for itself, and what the launcher ignores, is not ignored in the program."""
+    """The program does not ignore the signals that Python and the launcher ignore for themselves."""
     program = [sys.executable, "-S", "-c", DISPOSITIONS]
     assert finished([*command, *program]).stdout == finished(program).stdout
 
@@ -259,7 +259,10 @@ def test_options_of_the_program_stay_its_own(tmp_path: Path) -> None:
 
 
 def test_printed_forms_after_the_program_are_taken_with_a_line(tmp_path: Path) -> None:
-    """What the documents print after the program; with -- before the program it is passed on."""
+    """After the program, options in the printed forms are still ours, and one line says so.
+
+    After --, the program gets them.
+    """
     forms = ["--analysis=inefficient", "--watch=start:0,end,full-content", "--steps=3", "--level=kernel"]
     output = f"--output={tmp_path / 'output'}"
     result = finished([*TOOL, output, "echo", "a", *forms, "b"])
@@ -273,6 +276,6 @@ def test_printed_forms_after_the_program_are_taken_with_a_line(tmp_path: Path) -
 
 
 def test_closed_stderr_changes_nothing(command: list[str]) -> None:
-    """What we cannot say must not cost the program its exit status."""
+    """A message that cannot be written does not cost the program its exit status."""
     result = finished(["sh", "-c", '"$@" 2>&-', "sh", *command, "sh", "-c", "exit 5"])
     assert result.returncode == 5

@@ -1,8 +1,8 @@
 """Operators that run others take part in what torch does around them as they do without the tool.
 
-In conjugation, which it does lazily: allocation for allocation. Bits are not compared: those of LAPACK depend on where memory
-begins, also without the tool. In counting what is written in place, in gradients, and in autocast: those that have nothing in front of
-them that does it for them as a whole.
+With lazy conjugation, they agree allocation for allocation. Bits are not compared: results of LAPACK depend on where
+memory begins, also without the tool. They also take part in the count of writes in place, in gradients, and in
+autocast. The tests use operators for which no outer layer does this as a whole.
 """
 
 from __future__ import annotations

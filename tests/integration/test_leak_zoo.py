@@ -60,7 +60,7 @@ def analysed_once() -> Iterator[None]:
 
 
 def found_leaks(output: Path, process_id: int) -> LeakOverview:
-    """What is found in the capture of a process."""
+    """The leaks that are found in the capture of a process."""
     return scoring.found_leaks(output, process_id, None)
 
 
@@ -72,7 +72,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]
 
 
 def test_the_zoo_is_large_and_mixed() -> None:
-    """At least 25 programs, of which many leak and many do not."""
+    """There are at least 25 programs. At least ten of them leak, and at least ten do not."""
     leaking = [program for program in PROGRAMS if program.leaking_lines]
     assert len(PROGRAMS) >= 25
     assert len(leaking) >= 10
@@ -112,7 +112,10 @@ def test_the_leaking_lines_are_found(program: Program, runs: tuple[Path, dict[st
     ],
 )
 def test_where_steps_come_from(program: str, source: StepSource, steps: int, runs: tuple[Path, dict[str, int]]) -> None:
-    """What the program says counts, else its optimizer, else its outermost module; each turn is one step."""
+    """Steps come from the program's own calls, else from its optimizer, else from its outermost module.
+
+    Each turn is one step.
+    """
     output, processes = runs
     found = found_leaks(output, processes[program])
     assert (found.step_source, found.step_leaks.steps_ended) == (source, steps)

@@ -1,4 +1,4 @@
-"""What an installed library allocates is shown under the line of the program that called it."""
+"""Allocations in an installed library are shown under the line of the program that called it."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def live(output: Path, *arguments: object) -> ToolRun:
 
 
 def seen(output: Path, named: object) -> dict[str, Any]:
-    """What it says of the only process, as JSON."""
+    """The answer about the only process, as JSON."""
     looked = live(output, named, "--once", "--json")
     assert looked.returncode == 0, looked.stderr
     (process,) = json.loads(looked.stdout)["processes"]
@@ -146,7 +146,7 @@ def test_one_follower_sees_what_comes(target: Target, output: Path) -> None:
 
 
 def test_the_flight_recorder(target_builder: Builder, output: Path) -> None:
-    """What was recycled before it was read is counted; what is in use is right all the same."""
+    """Events that were recycled before they were read are counted. The bytes in use are right all the same."""
     target = Target(target_builder.library(), output, "--max-size=1M")
     with target.launcher:
         target.does(f"allocate {2 * MIB}")

@@ -1,4 +1,4 @@
-"""What results are made with is loaded while the program still runs, if it records something; signals still reach it."""
+"""If the program records something, modules for results are loaded while it still runs. Signals still reach it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_loading_in_several_threads_at_once(target_builder: Builder, run_under_t
 
 @pytest.fixture
 def libraries(target_builder: Builder, tmp_path: Path) -> Path:
-    """A folder with `left` and `right`, in each of which a libnamed.so knows which one it is."""
+    """A folder with `left` and `right`. Each has a libnamed.so that knows which one it is."""
     for side in ("left", "right"):
         (tmp_path / side).mkdir()
         # Without a name of its own a library is known by the names under which it was asked for only.

@@ -1,4 +1,4 @@
-"""What we have to say does no harm: nobody need read it, and it never goes where the program writes."""
+"""Our messages do no harm: nobody has to read them, and they never go where the program writes."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_end_of_recording_is_no_harm(
 
 
 def test_the_launcher_waits_for_a_slow_reader(build_target: BuildTarget, tmp_path: Path) -> None:
-    """What is read late is there in full."""
+    """A reader who is late gets all of it."""
     reader, writer = os.pipe()
     received = bytearray()
 

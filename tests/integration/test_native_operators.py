@@ -45,12 +45,12 @@ _AT_NIGHT = {"flex_attention", "exported"}
 """Programs that import much: by day higher_order_operator and compiled are what is dispatched in these ways."""
 
 _BY_SEVERAL_THREADS = {"data_parallel_training", "threads_with_operators", "distributed_tensor", "nested_lists"}
-"""Programs with threads at work at the same time: which of their blocks is where differs from run to run, and so does which
-thread lets go of a block last, which frees it."""
+"""Programs with threads at work at the same time. The places of their blocks differ from run to run. So does the thread
+that lets go of a block last and frees it."""
 
 _RAISING = {"failures", "failing_operators", "tracebacks"}
-"""Programs that hold on to errors, and so to the frames of a mode in Python, which hold on to arguments: they are freed
-later than without us."""
+"""Programs that hold on to errors, and so to the frames of a mode in Python. These frames hold on to arguments, which
+are freed later than without us."""
 
 _MATERIALISED = {"shapes_and_types"}
 """Programs with conjugates that torch materialises for one operator: a mode in Python holds on to them until that has ended."""
@@ -77,7 +77,7 @@ class Runs(NamedTuple):
     observed: dict[str, ToolRun]
     """By where its operators are dispatched."""
     alone: ToolRun | None
-    """Without the tool; by day not those programs of which test_torch_features.py compares that."""
+    """The run without the tool. By day it leaves out the programs that test_torch_features.py compares."""
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_the_python_interface_finds_them_too(
 def test_inefficient_memory_is_shown_and_stands_in_the_dump(
     python_target: Callable[..., list[str | Path]], run_under_tool: RunUnderTool
 ) -> None:
-    """What the summary counts is what the rows have, and what the analysis finds again in the dump."""
+    """The summary counts the same findings as the rows, and the analysis finds them again in the dump."""
     run = run_under_tool(python_target("inefficient_steps", "cpu"), "--analysis=inefficient")
     assert run.returncode == 0, run.stderr
     assert "inefficient_steps.py" in run.stderr[run.stderr.index("msmemscope: inefficient: ") :]

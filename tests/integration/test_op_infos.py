@@ -1,7 +1,7 @@
 """The operators that torch's own tests know do under the tool what they do alone, with whatever a program can see of it.
 
-Values bit for bit, exceptions and warnings, strides, versions, which storages are shared, and what is allocated: forward and
-backward, into tensors that are given, in place, with conjugated and negated views.
+The tests compare values bit for bit, exceptions and warnings, strides, versions, shared storages, and allocations. They
+call operators forward and backward, into given tensors, in place, and with conjugated and negated views.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ UNSTABLE: Final = frozenset(
 )
 """Entries with calls that differ from one run without the tool to another: they leave memory as it was."""
 MOST_UNSTABLE: Final = 180
-"""Calls of a slice that may be left out because they differ without the tool: 172 with torch 2.13, of 29,300 of all slices."""
+"""Calls of a slice that may be left out because they differ without the tool. With torch 2.13 these are 172 of the
+29,300 calls of all slices."""
 
 
 KNOWN: Final = {

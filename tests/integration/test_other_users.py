@@ -89,7 +89,7 @@ def words(text: str) -> str:
 
 
 def warnings_about(path: Path) -> list[str]:
-    """What is said about an output root, without what root is always told."""
+    """The warnings about an output root, without the one that root always gets."""
     return [line for line in prepare_output_root(str(path)).warnings if "running as root" not in line]
 
 
@@ -176,7 +176,7 @@ def test_a_program_that_runs_as_another_user(identity_program: Path, open_folder
 @pytest.mark.skipif(IS_ROOT, reason="for root a program of root runs under no other identity")
 @pytest.mark.skipif(shutil.which("su") is None, reason="no su on PATH")
 def test_a_program_of_the_system_that_runs_as_root(tmp_path: Path) -> None:
-    """What every machine has, for a user who is not root."""
+    """Every machine has a set-user-ID program such as `su`. If a user who is not root runs it, the tool names it."""
     _, text = alone_and_observed(["su", "--version"], tmp_path)
     assert "runs under another user's identity (set-user-ID)" in text
 

@@ -56,9 +56,9 @@ def cases(names: Sequence[str], variants: Sequence[Any], by_day: Sequence[str]) 
     """Each name with each variant: one variant by day, in turns, and the others at night.
 
     Args:
-        names: Of functions of the program that meddles.
-        variants: What each is tried with.
-        by_day: The names that are tried with the second variant by day; the others are with the first.
+        names: Names of functions of the program that meddles.
+        variants: The variants to try each name with.
+        by_day: The names that use the second variant by day. The others use the first one.
     """
     return [
         pytest.param(name, variant, marks=[] if number == int(name in by_day) else nightly, id=f"{name} {number}")
@@ -74,7 +74,7 @@ PLACES = {
     "remove_capture": "_ascend",
     "remove_log": "_ascend",
 }
-"""What is taken away, to where the summary says that results were."""
+"""The change that takes results away, and the place of the results as the summary names it."""
 
 
 @pytest.mark.parametrize(

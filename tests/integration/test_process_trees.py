@@ -67,7 +67,7 @@ def test_vfork_leaves_the_parent_as_it_was(build_target: BuildTarget, run_under_
 
 
 def test_exec_begins_a_second_capture(build_target: BuildTarget, run_under_tool: RunUnderTool) -> None:
-    """Same process, two images: two captures, of which the first simply ends."""
+    """One process with two images has two captures. The first one simply ends."""
     run = run_under_tool([build_target("exec")])
     assert_every_process_recorded(run)
     assert len(run.captures) == 2

@@ -48,7 +48,7 @@ def gathered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory, gathered: Path) -> ToolRun:
-    """The job, of which one rank is not observed and another one fails."""
+    """The job. One rank is not observed, and another one fails."""
     output = tmp_path_factory.mktemp("job")
     options = ["--device=cpu", f"--output={output}", "--ranks=0,2-3", "--role=trainer", f"--gather={gathered.as_uri()}"]
     return run([*TOOL, *options, "--", *torchrun("gloo", 2)], output=output)

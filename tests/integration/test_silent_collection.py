@@ -115,14 +115,14 @@ def test_what_an_answer_leaves_out(steps_under_tool: Callable[..., tool.ToolRun]
     assert process["is_answered"] is True
     assert process["result"]["coverage"]["limits"] == limits
     assert all(f"Not seen: {line}" in text for line in limits)
-    # What one step allocates, and another one keeps, is judged from step to step.
+    # Memory that one step allocates and another one keeps is judged from step to step.
     assert analyzed(run.capture.directory, "leaks")[2]["is_answered"] is False
 
 
 def test_collection_between_start_and_stop(
     python_target: Callable[..., list[str | Path]], target_builder: Builder, tmp_path: Path
 ) -> None:
-    """What lay outside of it is named as not seen."""
+    """Parts of the run outside of collection are named as not seen."""
     command = python_target("leaky_steps", str(target_builder.library()), "5", "start")
     run = tool.run(["env", "-C", tmp_path, *command], output=tmp_path / "memscopeDumpResults")
     _, text, process = analyzed(run.capture.directory, "leaks")

@@ -59,6 +59,6 @@ def test_only_the_chosen_steps_are_collected(
 def test_the_first_step_begins_with_the_program(
     python_target: Callable[..., list[str | Path]], target_builder: Builder, run_under_tool: RunUnderTool
 ) -> None:
-    """What comes before the first call of step() belongs to step 1."""
+    """Events before the first call of step() belong to step 1."""
     run = run_under_tool(python_target("steps", str(target_builder.library())), "--steps=1")
     assert allocated(events_of(run.capture)) == [1000, 9000]

@@ -1,8 +1,8 @@
-"""The stories of docs/stories.md and the first command of README.md, as a reader runs them, and what they are shown to print.
+"""The stories of docs/stories.md and the first command of README.md run as for a reader, and print what the pages show.
 
-By default with this checkout. `MSMEMSCOPE_STORIES_ENVIRONMENT=FOLDER` names a virtual environment with the wheels installed (and torch,
-transformers aside) that they run in instead. With `-s`, a stop watch prints commands and seconds of each part, and how many lines of
-ours there are to read up to the one that names the culprit.
+By default they run with this checkout. `MSMEMSCOPE_STORIES_ENVIRONMENT=FOLDER` names a virtual environment to run them
+in instead, with the wheels installed (and torch, transformers aside). With `-s`, a stop watch prints commands and
+seconds of each part. It also prints how many of our lines a reader passes before the one that names the culprit.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def is_mended(shown: Shown) -> bool:
 
 
 def parts() -> list[object]:
-    """What runs in a folder of its own: a story on the CPU, and each command for the virtual NPU.
+    """The parts that run in a folder of their own: a story on the CPU, and each command for the virtual NPU.
 
-    That a mended program is found to be without fault, one story shows by day.
+    By day, one story alone shows that a mended program is found to be without fault.
     """
     chosen: list[object] = []
     for story in re.split(r"^## ", STORIES, flags=re.MULTILINE)[1:]:
@@ -135,7 +135,10 @@ def test_from_the_symptom_to_the_line(commands: list[Shown], tmp_path: Path) -> 
 
 
 def test_the_first_command_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    """The whole screen, but for what differs from run to run: times, sizes, numbers of blocks, and the curve."""
+    """The whole screen is as shown, except for times, sizes, numbers of blocks, and the curve.
+
+    These differ from run to run.
+    """
     pytest.importorskip("torch")
     (shown,) = [one for one in shown_in(README) if one.output]
     shutil.copytree(ROOT / "examples", tmp_path / "examples")

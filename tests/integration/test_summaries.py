@@ -1,4 +1,4 @@
-"""What users see at the end of runs, as a whole: summaries of real programs, kept as files to be read."""
+"""Whole screens that users see at the end of runs: summaries of real programs, kept as files to be read."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_two_clicks_lead_to_the_line_that_keeps_the_losses(leaking_gpt: tool.Too
 
 @pytest.mark.torch
 def test_a_server_without_steps(tmp_path: Path) -> None:
-    """What grows from request to request is found by parts of the run, with who holds it."""
+    """Growth from request to request is found by parts of the run, with its holder."""
     program = [sys.executable, "tests/target_programs/serve_sessions.py", "100", "4"]
     text = check("server_without_steps", observed(program, tmp_path), tmp_path)
     assert text.splitlines()[1].startswith("msmemscope: slow leak: ")

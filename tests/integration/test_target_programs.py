@@ -129,7 +129,7 @@ def test_a_library_may_be_closed_and_opened_again(
 
 
 def test_signal_handlers_may_allocate(build_target: BuildTarget, run_under_tool: RunUnderTool) -> None:
-    """What a handler does in the middle of a recording is recorded or counted as dropped, and nothing is damaged."""
+    """Allocations of a handler during a recording are recorded or counted as dropped, and nothing is damaged."""
     run = run_under_tool([build_target("signal_handler"), "300"])
     assert run.returncode == 0, run.stderr
     report = run.report

@@ -43,7 +43,7 @@ _alone: dict[tuple[str, ...], str] = {}
 
 
 def losses_alone(arguments: tuple[str, ...], folder: Path) -> str:
-    """What the program prints without the tool; run once per worker."""
+    """The losses that the program prints without the tool; it runs once per worker."""
     if arguments not in _alone:
         run = run_python([EXAMPLE, *arguments], output=folder, variables={})
         assert run.returncode == 0, run.stderr
@@ -53,7 +53,7 @@ def losses_alone(arguments: tuple[str, ...], folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def with_everything(tmp_path_factory: pytest.TempPathFactory) -> ToolRun:
-    """A run of which everything is collected."""
+    """A run in which everything is collected."""
     output = tmp_path_factory.mktemp("everything") / "output"
     run = run_observed([EXAMPLE, f"--steps={STEPS}"], *EVERYTHING, output=output)
     assert run.returncode == 0, run.stderr

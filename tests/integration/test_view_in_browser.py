@@ -90,12 +90,12 @@ def until_address(browser: BrowserPage, part: str) -> None:
 
 
 def text(browser: BrowserPage, selector: str) -> str:
-    """What an element says."""
+    """The text of an element."""
     return str(browser.value(f"document.querySelector({selector!r}).textContent"))
 
 
 def errors(browser: BrowserPage) -> list[object]:
-    """What went wrong in the page: exceptions, refusals of its policy; not the notes of a graphics driver."""
+    """Errors in the page: exceptions and refusals of its policy, not the notes of a graphics driver."""
     return [one for one in browser.messages if "exceptionDetails" in one or "Content Security" in str(one)]
 
 
@@ -186,7 +186,7 @@ def test_the_last_row_of_a_table_is_reached(page: BrowserPage, viewer: RunningVi
 
 
 def test_a_click_on_the_map_opens_the_right_block(page: BrowserPage, viewer: RunningViewer) -> None:
-    """What is under the mouse is what the server says is there."""
+    """A click on a block shows the block that the server has at that place."""
     click(page, "[data-tab='map']")
     x, y, width, height = page.value(
         "(() => { const box = document.querySelector('[data-field=map]').getBoundingClientRect();"

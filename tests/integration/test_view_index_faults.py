@@ -1,4 +1,4 @@
-"""What goes wrong while `msmemscope view` makes an index: one clear line, the right status, and nothing left behind."""
+"""If `msmemscope view` cannot make an index, it prints one clear line, has the right status, and leaves nothing."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_what_is_left_of_killed_viewers_is_removed(capture: Path, tmp_path: Path
 
 
 def test_without_a_cache_the_index_is_made_for_once(capture: Path, tmp_path: Path) -> None:
-    """In a temporary folder, of which nothing is left as soon as it is open; that is said."""
+    """The index lies in a temporary folder, which is removed as soon as the index is open. A message says so."""
     (tmp_path / "temporary").mkdir()
     variables = {"XDG_CACHE_HOME": "/dev/null/nowhere", "TMPDIR": str(tmp_path / "temporary")}
     with subprocess.Popen(

@@ -107,7 +107,10 @@ def test_other_origins_and_hosts_are_refused(viewer: RunningViewer, headers: dic
 
 
 def test_our_own_origin_and_links_are_answered(viewer: RunningViewer) -> None:
-    """What the browser says of the page's own requests, and of a link that somebody follows."""
+    """The browser's headers mark requests of the page itself, and links that somebody follows.
+
+    The server answers both.
+    """
     own = {"Origin": f"http://127.0.0.1:{viewer.port}", "Sec_Fetch_Site": "same-origin"}
     assert viewer.get("api/session", **own)[0] == 200
     followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
@@ -189,7 +192,7 @@ def test_every_answer_is_guarded(viewer: RunningViewer) -> None:
     ],
 )
 def test_wrong_questions_get_a_reason(viewer: RunningViewer, question: str, status: int, message: str) -> None:
-    """What is wrong, the value, and what is accepted."""
+    """An error names the fault, the value, and the accepted values."""
     path, _, query = question.partition("?")
     quoted = urllib.parse.quote(query, safe="=&()/")
     found, headers, content = viewer.get(f"api/{path}?{quoted}")

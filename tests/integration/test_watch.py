@@ -338,7 +338,7 @@ msmemscope.watcher.remove(torch.zeros(4))
 
 
 def test_size_of_files_is_bounded(tmp_path: Path) -> None:
-    """What would be too much is not written, one line says so, and changes are found all the same."""
+    """Contents over the limit are not written, and one line says so. Changes are found all the same."""
     program = f"""{FAULTY}
 victim = torch.zeros(1 << 18)
 fault.update(address=victim.data_ptr(), call=4)
@@ -407,14 +407,14 @@ CALLS = [
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
-    """What became of each call, in one program."""
+    """The outcome of each call, in one program."""
     program = BAD_CALLS + "".join(f"tell(lambda: {call})\n" for call, _, _ in CALLS)
     return run_program(tmp_path_factory.mktemp("calls"), program).reports
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)), ids=[call for call, _, _ in CALLS])
 def test_arguments(answers: list[dict[str, str]], number: int) -> None:
-    """What cannot be watched is an error that says why; nothing of it is silent."""
+    """A call that cannot be watched is an error that says why. No such call is silent."""
     _, kind, words = CALLS[number]
     assert answers[number]["kind"] == kind
     assert words.replace(" ", "_") in answers[number]["text"]

@@ -1,4 +1,4 @@
-"""What a user is told about watched memory: at the end of a run, and by `msmemscope analyze watch`."""
+"""The verdict about watched memory that a user sees at the end of a run, and from `msmemscope analyze watch`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_wrong_write_is_told(tmp_path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", [pytest.param("tensor", marks=nightly), "auto"])
 def test_a_clean_run_says_nothing_unexpected(tmp_path: Path, how: str) -> None:
-    """What an operator may write is counted, and no alarm is raised."""
+    """Writes that an operator may do are counted, and no alarm is raised."""
     watch, options = (BY_NAME, ()) if how == "tensor" else ("", ("--watch=auto",))
     run = run_program(tmp_path, 0, watch, *options)
     assert "Watched memory: no unexpected change" in run.stderr

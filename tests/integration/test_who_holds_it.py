@@ -89,7 +89,7 @@ print(len(searches))
 
 
 def test_names_that_take_too_long_are_left_out(tmp_path: Path) -> None:
-    """What was found and not named is not said to be held by nobody."""
+    """If a holder was found and not named, the answer does not say that nobody holds the block."""
     program = """
 import torch
 from msmemscope.capture.holder_search import HolderSearch

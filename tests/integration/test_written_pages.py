@@ -1,4 +1,4 @@
-"""Large watched memory, of which only the pages are read that the kernel says were written."""
+"""Of large watched memory, only the pages are read that the kernel says were written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-// torch_npu, since 2.13, registers settings of its allocator that a CUDA build of torch has registered for its own, and
-// torch ends the process for that. Where the index has CUDA builds alone, this takes them back before torch_npu is
-// loaded: nothing uses CUDA's allocator here. Loaded into a process that has torch already.
+// A CUDA build of torch registers settings for its own allocator. Since 2.13, torch_npu registers the same settings,
+// and torch ends the process for that. If the index has only CUDA builds, this takes the settings back before torch_npu
+// is loaded: nothing uses CUDA's allocator here. It is loaded into a process that has torch already.
 #include <string>
 #include <unordered_set>
 

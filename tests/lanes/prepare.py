@@ -1,9 +1,11 @@
 """Makes a virtual environment ready to be a version lane: it gets to see the packages of the tests' own environment.
 
-``python prepare.py LANE OWN [OTHER]`` is run by `make`, with the folders of the environments. The lane has a torch and a
-torch_npu of its own, or those of the other lane; everything else, msmemscope and the virtual NPU among it, comes from the
-tests' environment, behind what the lane has. ``python prepare.py OWN`` is for the tests' own environment: like a lane it may have
-the build of torch for CUDA, which is the one that PyPI has for x86-64.
+`make` runs ``python prepare.py LANE OWN [OTHER]`` with the folders of the environments. The lane has a torch and a
+torch_npu of its own, or those of the other lane. Everything else comes from the tests' environment, also msmemscope and
+the virtual NPU. It comes after the packages of the lane.
+
+``python prepare.py OWN`` is for the tests' own environment. Like a lane, it may have the build of torch for CUDA: PyPI
+has that one for x86-64.
 """
 
 from __future__ import annotations

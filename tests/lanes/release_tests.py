@@ -1,12 +1,13 @@
 """Runs the public tests of torch_npu's release on the virtual NPU: ``python -m tests.lanes.release_tests FOLDER [FILE ...]``.
 
-Which files, and which of their tests cannot pass, is in release_tests.json. Each file runs in a process of its own, without
-its listed tests. A test that leaves the device unusable, ends the process or takes too long ends that process, and a new one
-goes on behind it, so that no test fails because of another. What failed, and what is listed, then runs once more, each test
-alone in a fresh process: that run counts.
+release_tests.json lists the files, and which of their tests cannot pass. Each file runs in a process of its own,
+without its listed tests. If a test leaves the device unusable, ends the process or takes too long, its process ends. A
+new one goes on after that test, so that no test fails because of another. Failed and listed tests then run once more,
+each alone in a fresh process: that run counts.
 
-A test that fails and is not listed fails the lane; so does a listed one that passes, is skipped, or is not there. What the
-release itself lists as disabled is not run, and counted apart; a few tests that are too large for a CPU are not run either.
+A test that fails and is not listed fails the lane. So does a listed one that passes, is skipped, or is not there. Tests
+that the release itself lists as disabled do not run, and are counted apart. A few tests that are too large for a CPU do
+not run either.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class Limit:
     """Tests that cannot pass for one reason.
 
     Attributes:
-        whose: Whose limit it is: that of the test itself, of torch_npu, of CANN as documented, or of the virtual NPU.
-        reason: In words.
-        tests: As pytest names them, from the folder of the tests.
+        whose: The owner of the limit: the test itself, torch_npu, CANN as documented, or the virtual NPU.
+        reason: The reason in words.
+        tests: The tests as pytest names them, from the folder of the tests.
     """
 
     whose: Literal["test", "torch_npu", "CANN", "virtual NPU"]
@@ -77,10 +78,11 @@ class Plan:
 
 @dataclass
 class FileResult:
-    """What became of the tests of a file.
+    """The results of the tests of a file.
 
     Attributes:
-        outcomes: Of each test. What is the file's own, such as that it cannot be loaded, is under the file's name.
+        outcomes: The outcome of each test. A fault of the file itself, such as a failed import, is under the file's
+            name.
         details: Why a test failed, in a line.
         listed: The tests that cannot pass.
     """
@@ -285,7 +287,7 @@ def run_apart(folder: Path, result: FileResult, only: Collection[str] = (), leav
         try:
             process.communicate(json.dumps(request), timeout=PROCESS_LIMIT_S)
         except subprocess.TimeoutExpired:
-            pass  # what it has written says how far it came
+            pass  # its lines so far say how far it came
         finally:
             end_group(process)
         return read_results(results.read_text(encoding="utf-8").splitlines(), result)

@@ -44,7 +44,7 @@ AREAS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     "vllm-ascend": {"serving; owners of weights and cache": ("vllm_ascend_npu",)},
 }
-"""What a row of results is about, and the test files that hold it, for each folder of tests."""
+"""The subject of a row of results, and the test files that belong to it, for each folder of tests."""
 FOLDERS: Final = {"ascend": Path("tests/ascend"), "vnpu": Path("vnpu/tests"), "vllm-ascend": Path("tests/ascend")}
 PACKAGES: Final = {"ascend": "torch_npu", "vnpu": "torch_npu", "vllm-ascend": "vllm_ascend"}
 
@@ -63,7 +63,7 @@ class Results:
             self.outcomes.setdefault(name, Counter())[report.outcome] += 1
 
     def rows(self, which: str) -> list[dict[str, str]]:
-        """Return a row for each area of which a test ran or failed."""
+        """Return a row for each area with a test that ran or failed."""
         package = PACKAGES[which]
         version = torch_npu_version() if package == "torch_npu" else importlib.metadata.version(package)
         rows = []

@@ -91,7 +91,8 @@ def score(
     for program in programs:
         lines = leaking_lines(program, found_leaks(output, processes[program.identity], options))
         if program.leaking_lines:
-            # What a thread of autograd allocates has no line of the program: its operator is the site, and no mark is.
+            # An allocation in a thread of autograd has no line of the program. Its operator is the site, and no mark
+            # is.
             lines = {line for line in lines if isinstance(line, int)}
         result.programs += 1
         result.found_true += len(lines & program.leaking_lines)
@@ -105,7 +106,7 @@ def run_zoo(output: Path, programs: Sequence[Program], device: str, *, leaves_re
 
     Args:
         output: Where their captures go.
-        programs: Which.
+        programs: The programs to run.
         device: Where they have their tensors: `cpu` or `npu`.
         leaves_results: Whether dumps and reports are written, too, besides the event logs.
 
@@ -138,7 +139,7 @@ def measure(output: Path, processes: dict[str, int], programs: Iterable[Program]
 
     Args:
         output: Where the captures are.
-        processes: What `run_zoo` returned.
+        processes: The result of `run_zoo`.
         programs: That were run.
         device: Where they had their tensors.
     """

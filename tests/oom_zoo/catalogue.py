@@ -37,7 +37,7 @@ REMEDIES = {
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.PINNED_HOST: Remedy.REUSE_PINNED,
 }
-"""What a program's author is to be told to do."""
+"""The remedy for each cause, as a program's author should hear it."""
 BY_DAY = (
     "training.batch_jump", "training.leak", "training.checkpoint_copied", "device.fragmentation_by_splitting",
     "device.two_streams", "device.cached_beside_an_arena", "device.other_process",

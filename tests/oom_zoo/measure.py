@@ -26,7 +26,7 @@ CARD = {
     "VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
     "VNPU_OVERHEAD": "RUNTIME=128MiB,AICPU=64MiB,OP=32MiB", "OOM_ZOO_DEVICE": "npu",
 }  # fmt: skip
-"""A card of 1 GiB, of which the driver's modules take 224 MiB; operators only allocate."""
+"""A card of 1 GiB. The driver's modules take 224 MiB of it, and operators only allocate."""
 
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) outcome=(\w+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")
@@ -34,7 +34,7 @@ _LINE = re.compile(r"(.*)\((\d+)\)")
 
 @dataclass(frozen=True)
 class Row:
-    """What was found about one program."""
+    """The findings about one program."""
 
     program: str
     cause: str
@@ -66,11 +66,11 @@ def measure(folder: Path, programs: Sequence[Program]) -> list[Row]:
 
 
 def observe(folder: Path, programs: Sequence[Program]) -> dict[str, int]:
-    """Run programs under the tool, all of which run out of memory; returns the process of each.
+    """Run programs that all run out of memory under the tool; returns the process of each.
 
     Args:
-        folder: An empty one; what is written is in its folder `out`.
-        programs: Of families of one kind of device.
+        folder: An empty folder; files are written into its folder `out`.
+        programs: Programs of families of one kind of device.
     """
     is_host, variables = _is_host(programs), _environment(folder, programs)
     options = ["--device=cpu" if is_host else "--device=npu,cpu", "--call-stack=python"]

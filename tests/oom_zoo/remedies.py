@@ -1,10 +1,10 @@
 """Follows the first remedy that is named for programs that run out of memory: `python -m tests.oom_zoo.remedies`.
 
-Each program runs under the tool, `msmemscope analyze oom` is asked, and the program runs again, without the tool. If the next
-command sets a variable, it is set, and nothing else is changed. Otherwise the program runs as its author would have changed it,
-if that is what the remedy says: programs of the zoo are told the words of the remedy, those after public reports have the
-argument `fixed`, and the remedies that mean what it does are listed here. Everything else is not followed: such a remedy
-would have led nowhere.
+Each program runs under the tool. Then `msmemscope analyze oom` names a remedy, and the program runs again, without the
+tool. If the next command sets a variable, the variable is set and nothing else changes. Otherwise the program runs as
+its author would have changed it, if the remedy says so. Programs of the zoo get the words of the remedy. Programs after
+public reports have the argument `fixed`, and the remedies with that meaning are listed here. Other remedies are not
+followed: they would have led nowhere.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FIXED_BY_ELSEWHERE: Final[dict[str, tuple[str, frozenset[Remedy]]]] = {
 
 @dataclass(frozen=True)
 class Advice:
-    """What is said first of a program that ran out of memory."""
+    """The first advice for a program that ran out of memory."""
 
     cause: str
     remedy: str
@@ -76,7 +76,7 @@ class Followed:
     advice: Advice | None
     """None if nothing was said."""
     change: str
-    """What was done: a setting, the repaired program; empty if the remedy is not one of this program."""
+    """The change that was made: a setting, or the repaired program. Empty if the remedy is not one of this program."""
     is_finished: bool
 
     @property
@@ -147,12 +147,12 @@ def follow_zoo(folder: Path, chosen: Sequence[Program]) -> Iterator[Followed]:
 
 
 def follow_reports(folder: Path, wanted: Callable[[str], bool], elsewhere: Path | None = None) -> Iterator[Followed]:
-    """Follow what is said of programs after public reports, one after the other.
+    """Follow the remedies for programs after public reports, one after the other.
 
     Args:
-        folder: An empty one, for what is written.
-        wanted: Says of a name whether the program is to run.
-        elsewhere: A folder with those of FIXED_BY_ELSEWHERE.
+        folder: An empty folder for the files that are written.
+        wanted: Says for a name whether the program is to run.
+        elsewhere: A folder with the programs of FIXED_BY_ELSEWHERE.
     """
     for report in reports():
         if report.name in FIXED_BY and wanted(report.name):

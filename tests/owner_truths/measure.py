@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 NUMBER_BYTES = 8
-"""A number that is computed with is a tensor of this size, and autograd saves it without calling the hooks of saved tensors, by
-which programs know what is saved: where we say that it is an activation, that is believed."""
+"""A number in a computation is a tensor of this size. Autograd saves it without calling the hooks of saved tensors,
+from which programs know the saved tensors. If we call it an activation, we are believed."""
 
 CPU_PROGRAMS = (
     "training.plain",
@@ -169,9 +169,9 @@ def score(
     Args:
         finished: The programs under the tool.
         device: `cpu` or `npu`.
-        owners: Those that the programs tell apart; what has another one counts as memory of operators.
-        whole_lives: Whether a block that a program names at one of its moments was its owner's at all others too: a batch that
-            was loaded before the forward pass that saves it, say.
+        owners: The owners that the programs tell apart. A block with another one counts as memory of operators.
+        whole_lives: Whether a block has, at all moments, the owner that the program names at one of them. An example is
+            a batch that was loaded before the forward pass that saves it.
     """
     rows: list[Row] = []
     differences: list[Difference] = []

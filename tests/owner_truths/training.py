@@ -168,7 +168,7 @@ class Checkpointed(Network):
 
 
 def _recomputed() -> list[Any]:
-    """What checkpoints without reentrance hold after they ran again."""
+    """The tensors that checkpoints without reentrance hold after they ran again."""
     frames = [each for each in gc.get_objects() if type(each).__name__ == "_CheckpointFrame"]
     return [tensor for frame in frames for tensors in frame.recomputed.values() for tensor in tensors.values()]
 
@@ -192,7 +192,8 @@ def _checkpoints(*, reentrant: bool) -> None:
             moment(f"forward {step}", **known, activation=[*model.inputs, *saved], program=held)
             loss.backward()
         held.clear()  # or it would be a cycle: the graph of the loss has the probe
-        # What flows back is summed in the memory that is this gradient in the end: kept over the step it would be the program's.
+        # The backward pass sums in the memory that is this gradient in the end. Kept over the step, it would be the
+        # program's.
         data.grad = None
         optimizer.step()
         optimizer.zero_grad()
@@ -273,8 +274,8 @@ def ddp() -> None:
                 known["gradient"] += buckets
                 moment(f"step {step}", **known, activation=saved, program=[loss])
                 msmemscope.step()
-            # A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to
-            # forget the tensors of the last collective.
+            # Destroying a group holds the interpreter's lock and waits for threads of the group. Those threads need the
+            # lock to forget the tensors of the last collective.
             time.sleep(0.3)
             dist.destroy_process_group()
         finally:

@@ -93,7 +93,7 @@ class Noted:
 
 
 class Saved(Noted):
-    """What autograd saves while it is entered, by hooks that change nothing."""
+    """The tensors that autograd saves while this is entered, by hooks that change nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,13 +129,13 @@ def states_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 
 
 def parts_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict[str, Any]:
-    """What is known of a model, for `moment`."""
+    """The known parts of a model, for `moment`."""
     states = states_of(optimizer) if optimizer is not None else []
     return {"weight": weights_of(model), "gradient": gradients_of(model), "optimizer_state": states}
 
 
 def saved_by_graph(result: torch.Tensor) -> list[torch.Tensor]:
-    """What the graph of a result has saved, read from its nodes."""
+    """The tensors that the graph of a result has saved, read from its nodes."""
     found: list[torch.Tensor] = []
     remaining, seen = [result.grad_fn], set()
     while remaining:

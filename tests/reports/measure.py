@@ -1,8 +1,8 @@
 """Runs programs after public reports as a tired engineer would, and judges the first screen: `python -m tests.reports.measure`.
 
-Right is a first line of the true kind that names a line to blame or the holder, with an amount near the true one. Where the
-kind is right and the rest is not, or the first line or the coverage says that this was not looked at, it is half. Silence is a first line that finds
-nothing. Everything else is wrong.
+A first line is right if its kind is true, it names a line to blame or the holder, and its amount is nearly true. It is
+half right if only the kind is right. It is half right too if the first line or the coverage says that this was not
+looked at. Silence is a first line that finds nothing. Everything else is wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ROOM: Final = 0.1
 
 
 class Outcome(Enum):
-    """What a first screen is worth."""
+    """The grade of a first screen."""
 
     RIGHT = "right"
     HALF = "half"
@@ -74,8 +74,8 @@ def judge(report: Report, screen: str, *, is_repaired: bool) -> tuple[Outcome, s
     """Judge what the summary of a run shows.
 
     Args:
-        report: What is true.
-        screen: What the tool printed.
+        report: The truth about the program.
+        screen: The output of the tool.
         is_repaired: Whether the program ran as the thread repaired it.
 
     Returns:
@@ -159,7 +159,7 @@ def as_measure(judged: Iterable[Judged], device: str) -> list[Measure]:
     """Sum up as rows of the table of measures: first screens of the faults, and of the repaired programs.
 
     Args:
-        judged: What `measure` returned.
+        judged: The result of `measure`.
         device: Where the programs have their tensors.
     """
     rows = list(judged)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Action = tuple[str, int, int]
-"""What to do, and two numbers that choose among what there is at that moment."""
+"""The action, and two numbers that choose among the things that exist at that moment."""
 
 CONTEXTS = ("main", "thread-0", "thread-1", "task-0", "task-1")
 LABELS = ("a", "a", "b", "b", "c", "label\twith a tab, and a colon: é")
@@ -172,7 +172,7 @@ class Target:
 
 @dataclass
 class Block:
-    """What the model knows of one block of memory."""
+    """The knowledge of the model about one block of memory."""
 
     address: int
     size: int
@@ -191,10 +191,10 @@ class Block:
 
 @dataclass
 class Model:
-    """What must be recorded of a program, by the rules.
+    """The records that a program must leave, by the rules.
 
-    Memory events are recorded while collection is on, the step is one of those chosen, and allocations are among the
-    events. What is alive when that begins is recorded as existing; what was recorded is followed to its end.
+    Memory events are recorded if collection is on, the step is one of those chosen, and allocations are among the
+    events. When that begins, blocks that are alive are recorded as existing. A recorded block is followed to its end.
     """
 
     target: Target
@@ -212,7 +212,7 @@ class Model:
     """Next number, bytes that must be alive in the log there, and what had just been done."""
     next_id: int = 0
     done: str = "nothing"
-    """What the target did last, for messages."""
+    """The last action of the target, for messages."""
 
     def begin(self) -> None:
         """Bring the target into a known state: collecting, with nothing in its hands."""
@@ -436,7 +436,7 @@ class Model:
         return answer
 
     def _settle(self) -> None:
-        """What is alive is recorded from here on, if blocks are; and the log must show so many bytes."""
+        """From here on, blocks that are alive are recorded, if blocks are. The log must then show so many bytes."""
         alive = {id(block): block for block in self.tensors.values()}.values()
         for block in alive:
             block.is_recorded |= self.records_blocks

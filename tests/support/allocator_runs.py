@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DEVICE_BYTES: Final = 1 << 30
 _RUNTIME_BYTES: Final = 224 << 20
-"""What the virtual NPU gives to the runtime."""
+"""The bytes that the virtual NPU gives to the runtime."""
 CAPACITY_BYTES: Final = DEVICE_BYTES - _RUNTIME_BYTES
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "default": {},
@@ -95,17 +95,17 @@ def run_programs(
     in_order: bool = False,
     script: str = "allocator_histories.py",
 ) -> str:
-    """Run programs on the virtual NPU, but for those with a setting that its torch_npu does not have; no operator computes.
+    """Run programs on the virtual NPU, except those with a setting that its torch_npu lacks; no operator computes.
 
     Args:
-        folder: Where each writes its history and counters.
+        folder: Where each program writes its history and counters.
         cases: Name to program, settings, fraction and seed.
-        variables: Of the virtual NPU.
+        variables: Variables of the virtual NPU.
         in_order: Whether the same things happen in the same order each time.
         script: The file that runs them.
 
     Returns:
-        What went wrong; empty if nothing did.
+        The failures, as text; empty if there were none.
     """
     own = {"PYTHONPATH": str(torch_npu_folder()), "VNPU_MEMORY": str(DEVICE_BYTES), **_VERSIONS}
     known = {name: given for name, given in cases.items() if is_known(given)}
@@ -130,7 +130,7 @@ def _run(folder: Path, script: str, cases: Mapping[str, Any], variables: Mapping
 
 
 def cuda_settings(given: Mapping[str, Any], written: Mapping[str, Any]) -> AllocatorSettings:
-    """What a program ran with on a CUDA device, by a row of SETTINGS and by what it wrote of the device."""
+    """The settings of a program on a CUDA device, from a row of SETTINGS and from what it wrote of the device."""
     return dataclasses.replace(
         read_settings(given.get("settings", ""), DeviceKind.CUDA),
         device_bytes=written["device_bytes"],
@@ -139,7 +139,7 @@ def cuda_settings(given: Mapping[str, Any], written: Mapping[str, Any]) -> Alloc
 
 
 def given_settings(given: Mapping[str, Any]) -> AllocatorSettings:
-    """What a program ran with on the virtual NPU, by a row of SETTINGS."""
+    """The settings of a program on the virtual NPU, from a row of SETTINGS."""
     return dataclasses.replace(
         read_settings(given.get("settings", ""), DeviceKind.NPU),
         device_bytes=given.get("device_bytes", DEVICE_BYTES),

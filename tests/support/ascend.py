@@ -92,7 +92,7 @@ def virtual_npu_environment(*, with_torch: bool) -> dict[str, str]:
 
 @functools.cache
 def _printed_variables(python_path: str, *, with_torch: bool) -> Mapping[str, str]:
-    """What `vnpu env` prints, asked for once."""
+    """The variables that `vnpu env` prints, asked for once."""
     if importlib.util.find_spec("virtual_npu") is None:
         message = "the virtual NPU is not installed in this environment (make test-npu installs it)"
         raise NotInstalledError(message)

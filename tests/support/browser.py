@@ -54,7 +54,7 @@ class BrowserPage:
         self._rest = b""
         self._number = 0
         self.messages: list[dict[str, Any]] = []
-        """What the page logged, violations of its policy included."""
+        """The messages that the page logged, with violations of its policy."""
 
         # The browser reads from descriptor 3 and writes to descriptor 4.
         launch = f'exec 3<&{orders_read} 4>&{answers_write}; exec "$@"'
@@ -134,8 +134,8 @@ class BrowserPage:
         """Return what is on the screen, as PNG.
 
         Args:
-            is_quick: Make a larger file, of which pixels are had by adding the one to the left alone: what other files
-                do takes seconds to undo without a library.
+            is_quick: Make a larger file, in which each pixel is the difference to the one to the left. Other files take
+                seconds to undo without a library.
         """
         answer = self.call("Page.captureScreenshot", format="png", optimizeForSpeed=is_quick)
         return base64.b64decode(answer["data"])

@@ -30,7 +30,7 @@ def node_bytes(decomposition: Decomposition, step: int, pool: int) -> Mapping[st
 
 
 def pool_bytes(capture: Capture, pool: int) -> list[int]:
-    """What a pool has in use at the end of each step, summed up event by event."""
+    """The bytes that a pool has in use at the end of each step, summed up event by event."""
     totals, in_use = [], 0
     for kind, of_pool, size in events_of(capture).select("kind", "pool", "size").iter_rows():
         if kind == EventKind.STEP:
@@ -47,8 +47,8 @@ def check_training(run: ToolRun, pool: int, root: str, rounded: Callable[[int], 
 
     Args:
         run: The program under the tool, with `--analysis=decompose`.
-        pool: Where its tensors are.
-        root: What their owners begin with.
+        pool: The pool of its tensors.
+        root: The first part of their owners' names.
         rounded: Bytes of a storage to bytes of its block.
     """
     decomposition = decompose_capture(run.capture)
@@ -65,7 +65,7 @@ def check_training(run: ToolRun, pool: int, root: str, rounded: Callable[[int], 
             assert found[f"{root}@model@gradient"] == total(printed["gradients"], rounded)
             assert found[f"{root}@model@optimizer_state"] == total(printed["states"], rounded)
             assert printed["in_use"] in {"0", str(found[root])}
-            # What the program still holds: its batch, which was saved for the backward pass, and the results.
+            # The program still holds its batch, which was saved for the backward pass, and the results.
             assert found[f"{root}@model@activation"] == rounded(1024)
         else:
             assert found[f"{root}@model@activation"] == total(printed["activations"], rounded)
@@ -77,8 +77,8 @@ def check_training(run: ToolRun, pool: int, root: str, rounded: Callable[[int], 
 def check_against_tracker(printed: Mapping[str, str]) -> None:
     """Explain every byte between activations and those of torch's own MemTracker, which does not round on these devices.
 
-    It counts all results of operators of the forward pass that are alive, saved for the backward pass or not: logits and
-    loss are such results. It does not count the batch, which was made before, as an activation.
+    The tracker counts all living results of operators of the forward pass, saved for the backward pass or not. Logits
+    and loss are such results. It does not count the batch, which was made before, as an activation.
     """
     activations = total(printed["activations"]) - total(printed["batch"]) + total(printed["results"])
     assert activations == int(printed["tracked_act"])

@@ -1,8 +1,8 @@
 """Several programs with torch in one run: it is imported once, and each program runs in a process forked after that.
 
-Importing torch takes longer than most programs of tests, so what needs no process of its own from the start is run like
-this: once for a module of tests, in a fixture. Each program has its own output, status and captures; by day there are no
-dumps.
+Importing torch takes longer than most programs of tests. So programs run like this if they need no process of their own
+from the start. A module of tests does it once, in a fixture. Each program has its own output, status and captures. By
+day there are no dumps.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def run_forked(
     variables: Mapping[str, str] | None = None,
     device: str = "cpu",
 ) -> dict[str, ToolRun]:
-    """Run programs, and return what came of each, by name.
+    """Run programs, and return the outcome of each, by name.
 
     Args:
         programs: The text of each program, by its name, which is a file name without its suffix.
-        folder: An empty folder: programs are put into it, and results of the tool into `output` below it.
-        options: Of the tool; None runs the programs without it.
+        folder: An empty folder. Programs are put into it, and results of the tool into `output` below it.
+        options: Options of the tool. If None, the programs run without it.
         variables: Changes of the environment.
-        device: What the tool observes.
+        device: The device that the tool observes.
     """
     output = folder / "output"
     for name, text in programs.items():

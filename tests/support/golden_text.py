@@ -15,7 +15,7 @@ def check_golden(name: str, text: str, *, width: int = 80) -> None:
 
     Args:
         name: Of the file in tests/golden/terminal.
-        text: What was printed.
+        text: The printed text.
         width: Columns that no line may exceed.
     """
     assert [line for line in text.splitlines() if len(line.rstrip()) > width] == []

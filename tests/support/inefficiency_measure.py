@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PROGRAM = SOURCES / "planted_inefficiencies.py"
 IDLE_THRESHOLD = 30
 _ROUNDING_BYTES = 1024
-"""What allocators add to a size at most; the sizes that are planted are further apart."""
+"""The bytes that allocators add to a size at most. The planted sizes are further apart."""
 
 
 def run_planted(device: str, output: Path) -> tool.ToolRun:

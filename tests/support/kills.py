@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MOST_THREADS = 16
 KEPT_EVERY, MOST_KEPT, SIZES = 97, 500, 4093
 PROGRESS = np.dtype([("thread_id", "<u8"), ("allocations", "<u8"), ("frees", "<u8"), ("unused", "<u8", 5)])
-"""What `killed.c` notes of each thread."""
+"""The notes of `killed.c` about each thread."""
 ROTATING = "--max-size=2MiB"
 LONGEST_S = {Pool.HOST: 0.06, Pool.HAL: 0.3}
 """Latest moment of a kill after the start of the process; a few come before its first event. The driver takes longer for
@@ -45,7 +45,7 @@ FULL_EVERY, FULL_EVENTS = 5, 400_000
 
 @dataclass
 class Figures:
-    """What came of many kills."""
+    """The totals of many kills."""
 
     kills: int = 0
     without_events: int = 0
@@ -80,11 +80,11 @@ def kill_many(
 
     Args:
         program: `killed.c`, compiled.
-        count: How many processes.
-        pool: Where the program's memory is recorded: HOST or HAL.
+        count: The number of processes.
+        pool: The pool of the program's recorded memory: HOST or HAL.
         rotates: Whether the log gives up its oldest events.
         variables: Further variables of the environment.
-        seed: Of the random moments.
+        seed: The seed of the random moments.
     """
     moments = random.Random(seed)  # noqa: S311 - repeatable
     figures = Figures()
@@ -114,7 +114,7 @@ def _environment(folder: Path, options: tuple[str, ...], variables: Mapping[str,
 def _kill_one(
     command: list[str], threads: int, after: tuple[int, float], folder: Path, variables: Mapping[str, str]
 ) -> np.ndarray:
-    """What the threads had done when the process was killed: after so many events, and so many seconds."""
+    """The work of the threads when the process was killed: after so many events, and so many seconds."""
     events, seconds = after
     file = folder / "progress"
     file.write_bytes(bytes(MOST_THREADS * PROGRESS.itemsize))
@@ -160,7 +160,7 @@ def _compare(progress: np.ndarray, output: Path, pool: Pool) -> Figures:
         figures += _compare_thread(one, rows["size"].to_numpy(), rows["is_free"].to_numpy(), is_rotating=is_rotating)
     figures.invented += sum(rows.height for rows in by_thread.values())
     if is_rotating:
-        # What the threads did and the log does not have was counted before it went.
+        # Work of the threads that the log does not have was counted before it was removed.
         figures.lost += max(figures.recycled - capture.header.dropped_recycled, 0)
     return figures
 

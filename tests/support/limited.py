@@ -19,7 +19,7 @@ MEMORY_BYTES: Final = 3 << 30
 """Address space: libraries and threads alone take a third of it."""
 PROCESSOR_SECONDS: Final = 60
 _MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
-"""What the tool imports in nearly every run, which takes longer than most inputs."""
+"""Modules that the tool imports in nearly every run: the import takes longer than most inputs."""
 _LIMITED_TOOL: Final = """
 import resource, runpy, sys
 memory_bytes, processor_seconds = map(int, sys.argv[1:3])
@@ -37,9 +37,9 @@ def run_limited(
     """Runs `msmemscope` in a process of its own, by day one that is forked from a process that has imported it.
 
     Args:
-        arguments: Its arguments.
-        memory_bytes: Address space that it may take.
-        processor_seconds: Time that it may take on all processors together; a signal ends it then.
+        arguments: Arguments of the command.
+        memory_bytes: The address space that it may take.
+        processor_seconds: The time that it may take on all processors together. After that a signal ends it.
     """
     words = ["-c", _LIMITED_TOOL, str(memory_bytes), str(processor_seconds), *map(str, arguments)]
     variables = {**os.environ, "POLARS_MAX_THREADS": "2"}

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """What was found of one thing on one device."""
+    """The count of one thing on one device."""
 
     question: str
     what: str
     device: str
     unit: str
-    """What is counted."""
+    """The things that are counted."""
     true: int
     """There to be found."""
     found: int

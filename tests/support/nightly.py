@@ -15,7 +15,8 @@ NIGHT: Final = int(os.environ.get(VARIABLE) or 0)
 """0 in an ordinary run. Random inputs are others each night, and the same if the night is given again."""
 
 nightly: Final = pytest.mark.skipif(not NIGHT, reason="run by make test-nightly, a variant of what runs by day")
-"""For a case of which another one shows the same by day: on another device, with another option, at another moment."""
+"""Marks a case for the night. Another case shows the same by day: on another device, with another option, or at another
+moment."""
 
 _NIGHTLY_FACTOR: Final = 40
 """Of the examples of a property: 100 by day, 4,000 at night."""

@@ -1,4 +1,4 @@
-"""What operators recorded, to compare two ways of dispatching them row by row."""
+"""The records of operators, to compare two ways of dispatching them row by row."""
 
 from __future__ import annotations
 
@@ -62,15 +62,16 @@ KINDS: Final = frozenset(
 
 
 NUMBER_BYTES: Final = 8
-"""A number that is computed with is a tensor of this size for a moment. Through Python it becomes a number again, and then
-another tensor, so that it is allocated twice, and the first one is not read by the operator."""
+"""A number in a computation is a tensor of this size for a moment. Through Python it becomes a number again, and then
+another tensor. So it is allocated twice, and the operator does not read the first one."""
 
 
 def rows_by_thread(capture: Capture, kinds: frozenset[EventKind], *, knows_blocks: bool) -> list[list[tuple[Any, ...]]]:
-    """What each thread recorded, in order, but for blocks of numbers; of addresses their place in the block.
+    """The records of each thread, in order, without blocks of numbers. Addresses are places in their block.
 
-    Pinned memory is left out: torch_npu takes another block of it where the copy from the last one has not ended, so that
-    how many there are is a matter of time. Blocks are numbered by the thread that allocated them: that of torch_npu, which launches operators, allocates too.
+    Pinned memory is left out. If a copy from torch_npu's last pinned block has not ended, torch_npu takes another one.
+    So the number of these blocks is a matter of time. Blocks are numbered by the thread that allocated them:
+    torch_npu's thread, which launches operators, allocates too.
     """
     events = events_of(capture).filter(pl.col("kind").is_in([int(kind) for kind in kinds]))
     is_malloc = pl.col("kind") == int(EventKind.MALLOC)
@@ -106,7 +107,7 @@ def rows_by_thread(capture: Capture, kinds: frozenset[EventKind], *, knows_block
 
 
 def sizes_freed(capture: Capture) -> list[int]:
-    """The sizes in bytes of the blocks that were freed, by whichever thread, but for numbers; sorted."""
+    """The sizes in bytes of the blocks that any thread freed, except numbers; sorted."""
     events = events_of(capture)
     freed = events.filter(pl.col("kind") == int(EventKind.FREE)).select("extra")
     allocated = events.filter(pl.col("kind") == int(EventKind.MALLOC)).select("size", extra="sequence")

@@ -51,13 +51,13 @@ def write_run(
 
     Args:
         root: Where the capture goes.
-        process_id: Of the process.
-        steps: How many it takes; 0 takes one without telling of it.
-        analysis: What it was asked for.
+        process_id: The number of the process.
+        steps: How many steps it takes. 0 takes one step without marking it.
+        analysis: The analyses that the run was asked for.
         leaks: Whether it keeps blocks.
         has_trace: Whether it also recorded a call of a Python function.
         settings: Further settings, as texts.
-        rank: Of the process in a job; None if it is in none.
+        rank: The rank of the process in a job; None if it is in none.
         program: The file that its code is in.
 
     Returns:

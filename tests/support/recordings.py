@@ -1,4 +1,4 @@
-"""What must hold for every recording, and how to count in one."""
+"""Checks that hold for every recording, and helpers that count in one."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ def count(events: pl.DataFrame, kind: EventKind, *, size: int | str | None = Non
 def assert_sound(events: pl.DataFrame) -> None:
     """Assert what holds whatever the program did.
 
-    Ids are unique and in order; nothing is torn; each FREE that names a block names a MALLOC that came before it, at
-    the same address and of the same size, and no block is freed twice; no two blocks of a pool share an address while
-    alive.
+    Ids are unique and in order, and nothing is torn. If a FREE names a block, its MALLOC came before, at the same
+    address and of the same size. No block is freed twice. No two blocks of a pool share an address while alive.
     """
     sequence = events["sequence"]
     assert sequence.is_unique().all(), "sequence numbers repeat"

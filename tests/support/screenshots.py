@@ -97,6 +97,6 @@ def _show(page: BrowserPage, selector: str) -> None:
 
 
 def _taken(page: BrowserPage) -> Picture:
-    # What was changed a moment ago is drawn in the frame after the next.
+    # A change of a moment ago is drawn in the frame after the next.
     page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return small(read_png(page.picture(is_quick=True)))

@@ -47,7 +47,7 @@ class Sample:
         """Return the text with placeholders replaced.
 
         Args:
-            placeholders: What is printed to what takes its place, everywhere; in the order of the mapping.
+            placeholders: Printed text to its replacement. Each is replaced everywhere, in the order of the mapping.
         """
         text = self.text
         for printed, filling in placeholders.items():
@@ -95,8 +95,8 @@ class Workplace:
         """Run lines of a shell in the folder.
 
         Args:
-            script: The lines; the first that fails ends it.
-            output: Where results are expected; without it, in the default folder.
+            script: The lines. The first one that fails ends the script.
+            output: Where results are expected. Without it, they are expected in the default folder.
             variables: Changes of the environment.
             expected_status: The exit status that it must have.
         """
@@ -148,7 +148,7 @@ def train():
     kept.append(torch.empty({KEPT_BYTES - 512}, dtype=torch.uint8, device="npu"))
 
 """
-"""What a program has before a sample; each call of train() keeps KEPT_BYTES, as the caching allocator rounds them."""
+"""The code before a sample. Each call of train() keeps KEPT_BYTES, as the caching allocator rounds them."""
 
 
 def run_python(
@@ -171,7 +171,7 @@ def run_forked(workplace: Workplace, text: str, warm_python: WarmPython, output:
 
 
 def words_of(workplace: Workplace, script: str) -> list[str]:
-    """What the lines of a shell say behind the command of the tool, but for the program, which they start with python."""
+    """The words after the tool's command in lines of a shell, without the program, which they start with python."""
     printed = 'msmemscope() { printf \'%s\\0\' "$@"; }\nmsleaks() { msmemscope "$@"; }\n'
     words = workplace.shell(printed + script).run.stdout.split("\0")
     place = words.index("python")

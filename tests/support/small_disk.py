@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-# In a mount namespace of its own, so that no root is needed and nothing stays mounted. What was written is copied out
+# In a mount namespace of its own, so that no root is needed and nothing stays mounted. Written files are copied out
 # before the namespace ends.
 _ON_SMALL_DISK = """
 mount -t tmpfs -o size=SIZEk none "$1" || exit 125

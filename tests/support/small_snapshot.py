@@ -17,7 +17,7 @@ def entry(action: str, address: int, size: int) -> dict[str, Any]:
 
 
 def write_snapshot(folder: Path) -> Path:
-    """Write `snapshot.pickle`: two segments of 20 MiB with two blocks each, of which one is freed and taken again."""
+    """Write `snapshot.pickle`: two segments of 20 MiB with two blocks each. One block is freed and taken again."""
     first, second = 1 << 40, 2 << 40
     return write_history(
         folder,

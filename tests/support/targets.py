@@ -29,7 +29,7 @@ class Binding(enum.Enum):
 
 
 class Linking(enum.Enum):
-    """What a program is linked with."""
+    """The ways to link a program."""
 
     AGAINST_LIBC10 = enum.auto()
     """libc10.so, found by RUNPATH, is loaded with the program."""
@@ -90,9 +90,9 @@ class Builder:
         """Build one part of a program of several: a library, unless an option says otherwise.
 
         Args:
-            source: Below the folder of target programs, or a whole path.
-            name: What the file is called.
-            options: Of the compiler and the linker; libraries stand at the end.
+            source: A path below the folder of target programs, or a whole path.
+            name: The name of the file.
+            options: Options of the compiler and the linker. They have libraries at the end.
         """
         kind = () if {"-pie", "-no-pie"} & {*options} else ("-shared", "-fPIC")
         compiler = ("g++", "-std=c++17") if source.endswith(".cpp") else ("gcc", "-std=gnu11")

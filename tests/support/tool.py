@@ -24,9 +24,11 @@ TOOL = (sys.executable, "-m", "msmemscope")
 TIMEOUT_S = 180.0
 
 _MODULES: Final = ("msmemscope.cli.main", "msmemscope.launch.captures", "msmemscope.questions")
-"""What the tool imports in nearly every run, which takes longer than all else that it does for most programs of tests."""
+"""Modules that the tool imports in nearly every run. For most programs of tests the import takes longer than all else
+that the tool does."""
 _READ_AT_THE_START: Final = ("PYTHON", "LD_PRELOAD", "LC_", "LANG", "TZ")
-"""Variables that Python or the loader reads before the tool runs, but for PYTHONPATH, which a forked process heeds too."""
+"""Variables that Python or the loader reads before the tool runs. PYTHONPATH is none of them: a forked process heeds it
+too."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ def run(
     Args:
         command: The command line.
         output: Where captures are expected.
-        stdin: What the command reads.
+        stdin: The text that the command reads.
         variables: Changes of the environment.
         timeout_s: Seconds after which the test fails.
-        folder: The current directory of the command; that of the tests if not given.
+        folder: The current directory of the command. The default is that of the tests.
     """
     words = tuple(str(word) for word in command)
     if words[: len(TOOL)] == TOOL and not (NIGHT or stdin or _are_read_at_the_start(variables or {})):
@@ -128,14 +130,14 @@ def warm_run(
 
     Args:
         server: The running Python.
-        words: What stands behind `python`.
-        variables: The whole environment; that of the running Python if not given.
+        words: The words after `python`.
+        variables: The whole environment. The default is that of the running Python.
         output: Where captures are expected.
-        folder: The current directory of the command; that of the tests if not given.
+        folder: The current directory of the command. The default is that of the tests.
         timeout_s: Seconds after which the test fails.
         only_this_process: Whether only the captures of the forked process itself are meant.
         changes: Changes of the environment.
-        settings: What is observed, where the running one is under the tool and collects nothing.
+        settings: The settings of observation, if the running Python is under the tool and collects nothing.
     """
     start = time.perf_counter()
     ended = server.run([str(word) for word in words], variables, folder, timeout_s, changes, settings)

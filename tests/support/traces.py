@@ -157,7 +157,7 @@ class Program:
 
     @contextmanager
     def operator(self, name: int = 1, device: int = 0, kind: EventKind = EventKind.ATEN_START) -> Iterator[None]:
-        """What happens inside is inside of an operator."""
+        """Puts the events of the block inside of an operator."""
         self.add(kind, name=name, device=device, pool=Pool.NONE)
         yield
         self.add(EventKind(kind + 1), name=name, device=device, pool=Pool.NONE)

@@ -34,11 +34,11 @@ def line_after_two_clicks(capture: Path, folder: Path, source: str = "[data-sour
 
     Args:
         capture: The folder of a process.
-        folder: Where the report and the browser's files may go.
+        folder: A folder for the report and the browser's files.
         source: The selector, within the finding, of the excerpt that is opened.
 
     Returns:
-        The line that is marked there, behind its number.
+        The marked line of the excerpt, without its number.
     """
     report = folder / "report.html"
     assert main(["report", str(capture), "-o", str(report)]) == 0

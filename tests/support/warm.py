@@ -1,7 +1,7 @@
 """Python programs in processes that are forked after torch was imported, which takes longer than most programs of tests.
 
-For programs of which nothing depends on how torch was loaded: alone, or under the launcher if what is asked for stands in the
-event log. What is about dumps, the summary or loading starts anew. `make test-nightly` starts every program anew.
+This is for programs that do not depend on how torch was loaded. They run alone, or under the launcher if the event log
+has the answer. Tests of dumps, the summary or loading start anew. `make test-nightly` starts every program anew.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def run_python(
         words: `-c CODE`, `-m MODULE` or a file, and arguments.
         output: Where captures are expected.
         variables: Changes of the environment.
-        modules: What is imported before; msmemscope is not.
-        folder: The current directory of the program; that of the tests if not given.
+        modules: The modules that are imported before. msmemscope is none of them.
+        folder: The current directory of the program. The default is that of the tests.
     """
     if NIGHT:
         return tool.run([sys.executable, *words], output=output, variables=variables, folder=folder)
     changed = environment(**variables)
-    # What modules read when they are imported must be there before.
+    # Variables that modules read when they are imported must be there before.
     early = {name: value for name, value in changed.items() if name.startswith(("PYTHON", "HF_"))}
     server = _server(modules, tuple(sorted(early.items())))
     return tool.warm_run(server, words, changed, output=output, folder=folder)
@@ -58,11 +58,11 @@ def run_python(
 def run_observed(words: Sequence[object], *options: str, output: Path) -> ToolRun:
     """Run `python WORDS` under the tool, by day in a process forked from one that has imported torch.
 
-    Only captures of the program itself are there, without dumps, and messages of the program alone.
+    There are only captures of the program itself, without dumps, and messages of the program alone.
 
     Args:
         words: `-c CODE`, `-m MODULE` or a file, and arguments.
-        options: Of the tool, but for the device and the output.
+        options: Options of the tool, except the device and the output.
         output: Where captures are expected.
     """
     if NIGHT:
@@ -92,13 +92,13 @@ def run_with_results(
 
     Args:
         words: A file and arguments.
-        options: Of the tool, but for the output.
-        output: Where the results go; the program runs in the folder above.
+        options: Options of the tool, except the output.
+        output: Where the results go. The program runs in the folder above.
         variables: Changes of the environment that the tool and the modules see.
-        modules: What is imported before.
+        modules: The modules that are imported before.
         changes: Changes of the environment that the program alone sees.
         timeout_s: Seconds after which the test fails.
-        log_alone: Whether the event log is all that is looked at: no results are made of it.
+        log_alone: Whether the test looks at the event log alone. Then no results are made of it.
     """
     server = _observed_server(modules, tuple(sorted(variables.items())))
     output.mkdir(exist_ok=True)
@@ -127,13 +127,14 @@ def run_observed_with_results(
 ) -> ToolRun:
     """Run `python WORDS` under the tool, by day in a process forked from one that has imported torch.
 
-    Unlike with `run_observed`, dumps, reports and the summary are there, too; by day without what the launcher says at the start.
+    Unlike with `run_observed`, dumps, reports and the summary are there, too. By day the launcher's messages at the
+    start are not there.
 
     Args:
         words: `-c CODE`, `-m MODULE` or a file, and arguments.
-        options: Of the tool, but for the device and the output.
+        options: Options of the tool, except the device and the output.
         output: Where captures are expected.
-        modules: What is imported before.
+        modules: The modules that are imported before.
     """
     if NIGHT:
         line = (*tool.TOOL, "--device=cpu", f"--output={output}", *options, "--", sys.executable, *words)
@@ -144,7 +145,7 @@ def run_observed_with_results(
 
 
 def _settings(options: Sequence[str], output: Path) -> str:
-    """What the launcher would pass on to programs that it starts with these options."""
+    """The settings that the launcher would pass on to programs that it starts with these options."""
     from msmemscope.cli.arguments import LaunchRequest, parse_command_line
     from msmemscope.configuration import Config, new_session, with_options
 

@@ -1,6 +1,6 @@
 """A running Python that has imported modules, and forks a process for each program that it is given.
 
-What it runs is tests/target_programs/warm_python.py.
+It runs tests/target_programs/warm_python.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Ended(NamedTuple):
-    """What came of a program."""
+    """The outcome of a program."""
 
     process_id: int
     status: int
@@ -45,11 +45,12 @@ class WarmPython:
         """Start it.
 
         Args:
-            modules: What it imports.
+            modules: The modules that it imports.
             variables: Changes of the environment that modules read when they are imported.
             before: Words of the command line before `python`.
-            stderr: The file that all programs have as stderr, as it has itself: for programs that are observed, which end
-                as Python does. If not given, each has a file of its own, and ends without taking its modules apart.
+            stderr: The file that is stderr of this Python and of all programs. It is for observed programs, which end
+                as Python does. If not given, each program has a file of its own, and ends without taking its modules
+                apart.
         """
         self._one_at_a_time = threading.Lock()
         self._stderr = stderr
@@ -76,12 +77,12 @@ class WarmPython:
         """Run a program and wait for its end.
 
         Args:
-            words: What stands behind `python`: `-c CODE`, `-m MODULE` or a file, and arguments.
-            variables: The whole environment of the program; the one of the running Python if not given.
-            folder: The current directory of the program; that of the tests if not given.
+            words: The words after `python`: `-c CODE`, `-m MODULE` or a file, and arguments.
+            variables: The whole environment of the program. The default is that of the running Python.
+            folder: The current directory of the program. The default is that of the tests.
             limit_s: Seconds after which SIGALRM ends it.
             changes: Changes of that environment.
-            settings: What the tool observes of the program, where the running one is under it and collects nothing.
+            settings: The settings of observation, if the running Python is under the tool and collects nothing.
         """
         with self._one_at_a_time, tempfile.TemporaryDirectory() as scratch:
             files = {name: Path(scratch) / name for name in ("stdout", "stderr")}

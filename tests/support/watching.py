@@ -1,4 +1,4 @@
-"""What a capture and a folder say of watched memory."""
+"""The watched memory that a capture and a folder tell of."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def check_seeded_runs(run: ToolRun, expected_count: int) -> list[tuple[dict[str,
     Clean seeds have no change but legitimate ones; each faulty one has one other change, with its operator, call and memory.
 
     Returns:
-        What the program says of each fault, and the change that was found.
+        The program's words about each fault, and the change that was found.
     """
     found = []
     faulty_processes = 0

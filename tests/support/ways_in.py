@@ -36,8 +36,8 @@ PROGRAM: Final = SOURCES / "training_with_faults.py"
 MARK: Final = "range, of: steps"
 """Text of the marks of that program, where it can make any."""
 OPTIONS: Final = ("--analysis=leaks,inefficient,decompose,oom", "--level=0,1", "--holder-time=0")
-"""Dumps hold owners with `decompose` and failed allocations with `oom`; who holds a block is in the event log alone, and
-how often it is looked for depends on the time that it takes."""
+"""Dumps hold owners with `decompose` and failed allocations with `oom`. Holders of a block are in the event log alone,
+and the time of a search decides how often holders are looked for."""
 _IDLE_OPERATORS: Final = 20
 _TEXT_TABLES: Final = {"python_stack_id": "python_stacks", "native_stack_id": "native_stacks"}
 
@@ -141,11 +141,11 @@ def run_and_be_killed(
     """Run a program under the tool and end both by SIGKILL, so that nobody is left to write dumps.
 
     Args:
-        command: Of the program.
+        command: The command line of the program.
         output: Where the capture goes.
-        options: Of the tool.
+        options: Options of the tool.
         variables: Changes of the environment.
-        until: The line of the program's output at which the two are killed; without one the program does it by itself.
+        until: The line of the program's output at which both are killed. Without one, the program does it itself.
 
     Returns:
         The capture.

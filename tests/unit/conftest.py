@@ -1,4 +1,4 @@
-"""What tests of many modules begin with."""
+"""Fixtures that tests of many modules begin with."""
 
 from __future__ import annotations
 

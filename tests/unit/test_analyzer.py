@@ -93,7 +93,7 @@ def test_leaks_over_steps_without_marks(tmp_path: Path) -> None:
 
 
 def test_inefficient_memory_is_the_same_in_every_form(tmp_path: Path) -> None:
-    """What is found in a dump is what is found in the event log."""
+    """An analysis finds the same in a dump as in the event log."""
     found = {
         form: msmemscope.analyze("inefficient", input_path=path, write_back=False, quiet=True)
         .to_polars()
@@ -185,7 +185,7 @@ def test_memory_changes_go_into_a_new_file(tmp_path: Path, capsys: pytest.Captur
 def test_what_is_refused(
     name: str, parameters: dict[str, Any], error: type[Exception], text: str, tmp_path: Path
 ) -> None:
-    """What, the value, and what is accepted; nothing is printed."""
+    """The error says what is wrong, the value, and what is accepted. Nothing is printed."""
     with pytest.raises(error, match=text):
         msmemscope.analyze(name, input_path=write_run(tmp_path), **parameters)
 

@@ -1,4 +1,4 @@
-"""What the operator cases cover: which aclnn functions each of them ran, written to a file by ``--operator-report``."""
+"""The aclnn functions that each operator case ran, written to a file by ``--operator-report``."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TARGET_PROGRAMS = Path(__file__).parent / "target_programs"
 REPOSITORY = Path(__file__).parents[2]
 NIGHT: Final = bool(os.environ.get("VNPU_NIGHTLY"))
 nightly = pytest.mark.skipif(not NIGHT, reason="run at night, a variant of what runs by day")
-"""For a case of which another one shows the same by day; the variable is set by `make test-nightly`."""
+"""Marks a case for the night. Another case shows the same by day. `make test-nightly` sets the variable."""
 MARGIN_S = 240  # no program here needs more than some seconds; this is for a busy machine
 
 
@@ -118,12 +118,12 @@ def run_forked(
     """Run a program in a process that is forked from one that has imported torch and torch_npu.
 
     Args:
-        program: As for `run_program`, and the arguments and the options too.
+        program: The program, as for `run_program`. This holds for the arguments and the options too.
         arguments: The program's arguments.
         options: Options of ``vnpu run``.
-        variables: Variables added to the program's environment; nothing that an import reads.
+        variables: Variables added to the program's environment. No import reads them.
         limit_s: How long it may run at most, in seconds.
-        number: Which process it is forked from: of programs that run at the same time each needs another one.
+        number: The process that it is forked from. Programs that run at the same time each need another one.
 
     Raises:
         subprocess.TimeoutExpired: If it has not ended then.

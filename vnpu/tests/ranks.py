@@ -15,8 +15,8 @@ from typing import Final
 from vnpu.tests.programs import MARGIN_S, NIGHT, READ_LATER, TARGET_PROGRAMS, clean_environment, run_forked
 
 READ_BY_GROUPS: Final = frozenset({"HCCL_EXEC_TIMEOUT"})
-"""Variables that the emulated collectives read when they are used. torch_npu reads this one too, when it is imported, for a
-watchdog that has no part in what is checked with it."""
+"""Variables that the emulated collectives read when they are used. torch_npu reads this one too, when it is imported.
+It is for a watchdog that has no part in these checks."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class EndedRank:
     stderr: str
 
     def lines(self) -> list[dict[str, str | None]]:
-        """What a program said that prints JSON, a line for each thing."""
+        """The lines of a program that prints JSON, a line for each thing."""
         return [json.loads(line) for line in self.stdout.splitlines() if line.startswith("{")]
 
 

@@ -11,7 +11,7 @@ from vnpu.tests.programs import clean_environment, nightly
 SAME_PROCESS = "import virtual_npu\nvirtual_npu.activate(compute='none', devices=2, memory='3GiB')\n"
 USE = "print(torch.npu.device_count(), torch.npu.mem_get_info()[1] >> 30)\nprint(torch.ones(3, device='npu').shape)\n"
 USED = "2 3\ntorch.Size([3])\n"
-"""What that prints."""
+"""The output of that program."""
 
 
 def run_python(text: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

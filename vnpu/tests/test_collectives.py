@@ -15,8 +15,9 @@ pytest.importorskip("torch")
 
 pytestmark = pytest.mark.slow
 
-# The number of ranks, the chip, and where torch_npu makes its calls: on the calling thread (0), on a thread of its own
-# (1, the default), also preparing them there (2). The larger chip has collectives with sizes for each rank.
+# The number of ranks, the chip, and the place where torch_npu makes its calls. TASK_QUEUE_ENABLE is 0 for the calling
+# thread, 1 (the default) for a thread of its own, and 2 if that thread also prepares them. The larger chip has
+# collectives with sizes for each rank.
 SET_UPS = {
     "two ranks, A3": (2, ["--soc=Ascend910_9391"], {}),
     "three ranks, A3, task queue 2": (3, ["--soc=Ascend910_9391"], {"TASK_QUEUE_ENABLE": "2"}),

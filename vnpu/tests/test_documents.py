@@ -31,7 +31,8 @@ SHORTER: dict[str, str] = {
         "vnpu run --compute=none --ranks=2 -- python examples/train_in_parallel.py --size=tiny --context=128 --tensor=1"
     ),
 }
-"""What runs by day instead of some commands: the same programs and options, with less to do. At night they run as they are."""
+"""Commands, and shorter ones that replace them by day: the same programs and options, with less to do. At night they
+run as they are."""
 INSTALLATION = "pip install ./vnpu torch==2.13.0 torch_npu==2.13.0 numpy pyyaml"
 
 

@@ -78,7 +78,7 @@ def test_a_missing_operator_fails_with_its_name(tmp_path: Path) -> None:
     assert "16.0" in ended.stdout  # with blocking launches the process stays usable
 
 
-# What comes after is for each: what would wait for a result, or put something on the device.
+# Attempts after each failure: they would wait for a result, or put something on the device.
 AFTER_A_FAILURE = """
 attempts = {
     "synchronize": lambda: torch.npu.synchronize(),

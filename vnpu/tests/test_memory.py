@@ -34,7 +34,7 @@ print(torch.npu.memory_reserved() >> 20)
 
 @functools.cache
 def outcomes(checks: tuple[str, ...], **environment: str) -> subprocess.CompletedProcess[str]:
-    """What became of some checks: torch is imported once, and each runs in a process that is forked after that."""
+    """The outcome of some checks: torch is imported once, and each check runs in a process forked after that."""
     return run_program(PROGRAM, *checks, options=["--devices=2"], environment=environment)
 
 

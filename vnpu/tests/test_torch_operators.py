@@ -1,6 +1,6 @@
 """The operators of torch's own database (OpInfo) have the CPU's results and gradients on the virtual NPU.
 
-What does not, and whose limit it is, is in torch_operator_exceptions.py.
+torch_operator_exceptions.py lists the operators that do not agree, and whose limit that is.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ LIMIT_S = 3600  # for a family, on a busy machine
 
 
 def exceptions_of(operator: str) -> list[str]:
-    """What the samples of an operator may say that do not agree."""
+    """The texts that samples of an operator may give if they do not agree."""
     return [exception.failure for exception in EXCEPTIONS if operator in exception.operators]
 
 
 def complaints_about(operator: str, outcome: dict[str, Any]) -> list[str]:
-    """What is wrong with an operator: samples that do not agree and are no exception, exceptions that are none."""
+    """The faults of an operator: samples that do not agree and are no exception, and exceptions that are none."""
     known = exceptions_of(operator)
     texts = outcome["failures"]
     unknown = [
@@ -52,7 +52,7 @@ def complaints_about(operator: str, outcome: dict[str, Any]) -> list[str]:
 
 
 def outcomes_of(names: tuple[str, ...], file: Path) -> dict[str, Any]:
-    """What became of the samples of operators or families."""
+    """The outcomes of the samples of operators or families."""
     jobs = f"--jobs={os.cpu_count()}"
     # An operator that fails raises where it is called, and the other samples go on.
     blocking = {"ASCEND_LAUNCH_BLOCKING": "1"}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, dict[str, Any]]:
-    """What came of each call, in a program that never waits for the device by itself."""
+    """The outcome of each call, in a program that never waits for the device by itself."""
     found: dict[str, dict[str, Any]] = json.loads(run_good("wrong_arguments.py").splitlines()[-1])
     return found
 

@@ -16,11 +16,11 @@ class SampleException:
 
     Attributes:
         operators: Names as target_programs/torch_operators.py gives them.
-        failure: Words that what such a sample says has in it.
-        limit: Whose limit it is: torch_npu's own code decides so, the functions of CANN are documented so, or something
-            is not in the virtual NPU.
-        reason: In words.
-        refused: Whether the call raises; otherwise it gives something else than the CPU.
+        failure: Words in the text of such a sample.
+        limit: Whose limit it is: torch_npu's own code, the documented functions of CANN, or a missing part of the
+            virtual NPU.
+        reason: The reason in words.
+        refused: Whether the call raises. Otherwise its result differs from the CPU's.
     """
 
     operators: tuple[str, ...]

@@ -70,7 +70,7 @@ extern "C" int run(int inputs, int executions) {
     void* const framework = std::getenv("FAKE_ATB_POOLS") == nullptr ? nullptr : fake_atb::create_domain("ptaCaching");
     if (framework != nullptr) {
         fake_atb::register_heap(framework, {0, data[0].data(), 4096});
-        // The workspace too, of which ATB announces parts of its own.
+        // The workspace too: ATB announces its own parts of it.
         fake_atb::register_regions(framework, nullptr, {{0, data[0].data(), 512}, {0, workspace, sizeof(workspace)}});
     }
 

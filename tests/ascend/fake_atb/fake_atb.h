@@ -1,8 +1,8 @@
-// A stand-in for libatb.so: the classes that the tool meets, with the real names, signatures and layouts, and operators
-// that compute on the host.
+// A stand-in for libatb.so. It has the classes that the tool meets, with the real names, signatures and layouts. Its
+// operators compute on the host.
 //
 // _GLIBCXX_USE_CXX11_ABI chooses the layout of strings and so the names of functions. FAKE_ATB_OLDER_PACK gives
-// RunnerVariantPack the layout that it had up to CANN 8.1, FAKE_ATB_OLDER_MKI the tensors of kernels without strides.
+// RunnerVariantPack the layout that it had up to CANN 8.1. FAKE_ATB_OLDER_MKI takes strides from tensors of kernels.
 #pragma once
 
 #include <cstddef>
@@ -180,7 +180,7 @@ private:
     bool is_saved_ = false;
 };
 
-// What was really called.
+// The calls that really happened.
 struct Counts {
     int executed;
     int saved_launches;
@@ -227,7 +227,8 @@ private:
     std::vector<Runner*> nodes_;
 };
 
-// What a user calls: sets the runner up, and executes it. With pools, the workspace is announced through mstx.
+// The class that a user calls: it sets the runner up, and executes it. With pools, the workspace is announced through
+// mstx.
 class Operation {
 public:
     Operation(Runner& runner, const std::string& name, std::int64_t id);

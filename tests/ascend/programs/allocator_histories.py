@@ -1,13 +1,16 @@
 """Programs of allocations under several settings of the allocator of torch_npu or torch.cuda, each in a process of its own.
 
-torch is imported once; the processes are forked after that, and get the settings before they first allocate. Each writes
-the history that torch recorded, and torch's counters after each operation: how many blocks had been allocated, freed and
-completed, and how often memory had run out, tells which entry of the history they belong to. The same is written of each call
-that empties the cache: a history does not have those that found nothing to give back.
+torch is imported once. The processes are forked after that, and get the settings before they first allocate. Each
+process writes the history that torch recorded. It also writes torch's counters after each operation: blocks allocated,
+freed and completed, and failures for lack of memory. These counters tell to which entry of the history an operation
+belongs. Each call that empties the cache is written too: the history leaves out calls that found nothing to give back.
 
-Usage: allocator_histories.py FOLDER CASES [AT_ONCE], the second one JSON: name -> {program, settings?, fraction?, seed?,
-device_bytes?}, the third how many run at a time. The fraction is of the device on NPUs, whose memory `device_bytes` can set,
-and of LIKE_BYTES on CUDA devices, whose memory is what it is: a fraction of it stands for a device of that size.
+Usage: allocator_histories.py FOLDER CASES [AT_ONCE]. CASES is JSON: name -> {program, settings?, fraction?, seed?,
+device_bytes?}. AT_ONCE says how many run at a time.
+
+On NPUs, the fraction is a fraction of the device, and `device_bytes` can set the memory of the device. On CUDA devices,
+the memory cannot be set, and the fraction is a fraction of LIKE_BYTES. A part of the device then stands for a device of
+that size.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import torch
 from allocator_programs import KIND, PROGRAMS, accelerator
 
 LIKE_BYTES: Final = 800 << 20
-"""What an NPU of 1 GiB has for the allocator."""
+"""The bytes that an NPU of 1 GiB has for the allocator."""
 PLACE: Final = ("allocation.all.allocated", "allocation.all.freed", "active.all.freed", "num_ooms")
 """Counters that say how far a history has come."""
 COUNTERS: Final = (

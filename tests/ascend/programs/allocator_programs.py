@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Steps: TypeAlias = Iterator[None]
 
 KIND: Final = "npu" if importlib.util.find_spec("torch_npu") else "cuda"
-"""Of the device. Nothing that torch says of CUDA decides it: older versions of torch_npu run with a CUDA build, and a process
-that has asked for a GPU cannot be forked."""
+"""The kind of the device. It does not depend on what torch says of CUDA: older versions of torch_npu run with a CUDA
+build. Besides, a process that has asked for a GPU cannot be forked."""
 if KIND == "npu":
     import torch_npu  # noqa: F401 - makes the device npu
 accelerator: Final = getattr(torch, KIND)

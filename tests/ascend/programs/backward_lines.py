@@ -35,7 +35,7 @@ class Doubled(torch.autograd.Function):
 
 
 def squared(values: torch.Tensor) -> torch.Tensor:
-    """What has a number of Python in its backward pass."""
+    """A function with a Python number in its backward pass."""
     return (values * 3).square()
 
 

@@ -1,5 +1,6 @@
-// Another process on every device of the virtual NPU, as far as figures go: preloaded, it adds OTHER_PROCESS_MIB to
-// what the driver and the management interface say is in use. The setting memory-limit takes the same memory away.
+// Pretends that another process uses every device of the virtual NPU. It is preloaded, and adds OTHER_PROCESS_MIB to
+// the bytes in use that the driver and the management interface report. The setting memory-limit takes the same memory
+// away.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -39,7 +40,7 @@ static void own_memory(uint32_t device, size_t* free_bytes, size_t* total_bytes)
     real(device, free_bytes, total_bytes);
 }
 
-// What the runtime's own figures come from.
+// The runtime takes its own figures from here.
 void virtual_npu_device_memory(uint32_t device, size_t* free_bytes, size_t* total_bytes) {
     own_memory(device, free_bytes, total_bytes);
     *free_bytes -= *free_bytes < other_bytes() ? *free_bytes : other_bytes();

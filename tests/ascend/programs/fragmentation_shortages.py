@@ -25,7 +25,7 @@ def wanted(mebibytes: int) -> None:
 
 
 def fragmented() -> list[torch.Tensor]:
-    """Three segments of 200 MiB, cut into 30 pieces of which every other one is kept: 300 MiB are free in holes of 20."""
+    """Three segments of 200 MiB, cut into 30 pieces. Every other piece is kept: 300 MiB are free in holes of 20."""
     segments = [made(200) for _ in range(3)]
     del segments
     pieces = [made(20) for _ in range(30)]
@@ -33,7 +33,7 @@ def fragmented() -> list[torch.Tensor]:
 
 
 def driver_memory(mebibytes: int) -> ctypes.c_void_p:
-    """Memory that the runtime gives, of which torch knows nothing."""
+    """Memory from the runtime that torch does not know of."""
     pointer = ctypes.c_void_p()
     runtime = ctypes.CDLL("libascendcl.so")
     status = runtime.aclrtMallocAlign32(ctypes.byref(pointer), ctypes.c_size_t(mebibytes * MEBIBYTE), 0)

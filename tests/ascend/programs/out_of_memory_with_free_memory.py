@@ -23,7 +23,7 @@ def block(mebibytes: float) -> torch.Tensor:
 
 
 def splitting() -> None:
-    """Large segments are cut up for smaller blocks, every other one of which stays."""
+    """Large segments are cut up for smaller blocks, and every other block stays."""
     segments = [block(200) for _ in range(3)]
     del segments
     pieces = [block(20) for _ in range(30)]
@@ -44,7 +44,7 @@ def pinning() -> None:
 
 
 def two_streams() -> None:
-    """What one stream has freed, the other one does not get, and a block keeps its segment."""
+    """One stream cannot use the memory that another one has freed, and one block keeps its whole segment."""
     other = torch.npu.Stream()
     whole = block(600)
     del whole

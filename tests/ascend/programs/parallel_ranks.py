@@ -1,8 +1,8 @@
 """A job of eight NPUs under torchrun, tensor 2 x pipeline 2 x data 2 on a mesh, with a fault or without.
 
-The model is that of Megatron on a small scale: layers whose first matrix is cut by columns and whose second by rows, with a sum over the
-tensor group; stages that send activations on and gradients back; gradients averaged over the data group. Each pair of data replicas
-has an expert of its own, to which a router sends rows. Argument: the fault.
+The model is a small one after Megatron. A layer's first matrix is cut by columns and its second one by rows, with a sum
+over the tensor group. Stages send activations on and gradients back. Gradients are averaged over the data group. Each
+pair of data replicas has an expert of its own, to which a router sends rows. The argument is the fault.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def main() -> None:
     dist.init_process_group("hccl")
     train(FAULTS[FAULTS.index(sys.argv[1])])
     dist.barrier()
-    # A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to
+    # Destroying a group holds the interpreter's lock and waits for threads of the group. Those threads need the lock to
     # forget the tensors of the last collective.
     time.sleep(0.3)
     dist.destroy_process_group()

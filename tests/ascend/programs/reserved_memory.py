@@ -1,8 +1,12 @@
 """Reserves more than it uses, or not: `reserved_memory.py record_stream|pinned|sizes [repaired]`.
 
-record_stream: batches are made on a side stream, used on the current one, and told so; repaired, the side stream waits instead.
-pinned: buffers of the host that are a little larger than a power of two; repaired, they are views of one buffer.
-sizes: each step needs a little more at once than any before it; repaired, the cache is emptied behind each.
+record_stream: Batches are made on a side stream and used on the current one, with a call of record_stream. Repaired,
+the side stream waits instead.
+
+pinned: Pinned buffers of the host are a little larger than a power of two. Repaired, they are views of one buffer.
+
+sizes: Each step needs a little more at once than any before it. Repaired, the cache is emptied after each.
+
 Prints one line: MiB in use at most or asked for, and reserved or pinned.
 """
 

@@ -1,8 +1,10 @@
-"""An engine that sleeps and wakes, as a trainer with rollouts has it, and says what the device has in use while it sleeps.
+"""An engine that sleeps and wakes, as in a trainer with rollouts. It says what the device has in use while it sleeps.
 
-Usage: sleeping_rollout.py HOW LEAKED CYCLES [LIBRARY]. LEAKED bytes stay from each wake. HOW: `freed`, weights and cache are
-freed, and allocated again, between ranges of mstx; `mapped`, they lie in a pool of LIBRARY (`sleeping_pool.c`), which keeps their
-addresses, and the functions that put it to sleep are those of a sleep mode that is known.
+Usage: sleeping_rollout.py HOW LEAKED CYCLES [LIBRARY]. LEAKED bytes stay from each wake.
+
+HOW is `freed` or `mapped`. If it is `freed`, weights and cache are freed and allocated again, between ranges of mstx.
+If it is `mapped`, they lie in a pool of LIBRARY (`sleeping_pool.c`), which keeps their addresses. Functions of a known
+sleep mode then put the pool to sleep.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class MappedEngine:
 
 
 def keep_something() -> None:
-    """What a wake should not leave behind."""
+    """Keep memory that a wake should not leave behind."""
     if LEAKED:
         leaked.append(torch.ones(LEAKED, **BYTES))  # the leak
 

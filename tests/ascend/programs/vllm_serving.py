@@ -37,7 +37,7 @@ CONFIG = {
 
 
 class OnTheHost:
-    """What Triton's kernel of that name does: there is no Triton for the virtual NPU."""
+    """Does the work of Triton's kernel of that name: there is no Triton for the virtual NPU."""
 
     def __getitem__(self, grid: Any) -> Any:
         """The kernel does not depend on how it is spread over a device."""

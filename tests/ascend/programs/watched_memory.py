@@ -1,9 +1,9 @@
-"""Blocks of one size side by side, an operator that writes one of them, and watching the one behind it.
+"""Blocks of one size side by side: an operator writes one of them, and the one behind it is watched.
 
     watched_memory.py MODE: tensor, address, or none (the options say what is watched)
 
-A tensor of 120 floats fills its block of 512 bytes with the 32 bytes that torch_npu adds: what is written behind it hits the
-next block.
+A tensor of 120 floats fills its block of 512 bytes, with the 32 bytes that torch_npu adds. A write behind the tensor
+hits the next block.
 """
 
 from __future__ import annotations

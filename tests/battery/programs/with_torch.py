@@ -1,7 +1,7 @@
-"""Runs programs that use torch, each in a process that is forked after torch was imported, which takes longer than most.
+"""Runs programs that use torch, each in a process that is forked after the import of torch: the import takes long.
 
-Usage: with_torch.py FOLDER DEVICE FAMILY.NAME ... What a program writes to stdout and stderr goes to FOLDER/FAMILY.NAME.stdout
-and .stderr; how it ended is printed as `program=FAMILY.NAME pid=NUMBER status=NUMBER`.
+Usage: with_torch.py FOLDER DEVICE FAMILY.NAME ... The stdout and stderr of a program go to FOLDER/FAMILY.NAME.stdout
+and .stderr. A line says how it ended: `program=FAMILY.NAME pid=NUMBER status=NUMBER`.
 """
 
 from __future__ import annotations

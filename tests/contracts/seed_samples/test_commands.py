@@ -31,7 +31,7 @@ from tests.support.warm_process import WarmPython
 pytestmark = pytest.mark.slow
 
 C_BLOCK_BYTES: Final = (4 << 20) + 32
-"""What the C sample takes on each device; the runtime asks the driver for 32 bytes more than the program."""
+"""The bytes that the C sample takes on each device. The runtime asks the driver for 32 bytes more than the program."""
 STEPS: Final = """
 print("arguments", sys.argv[1:])
 for step in range(1, 5):
@@ -189,7 +189,7 @@ ALLOC_AND_FREE: Final = 1 + 2
 
 
 def watch_config(start: str, end: str) -> dict[str, object]:
-    """What config.json says of watched memory whose contents are written, of all outputs."""
+    """The entry of config.json for watched memory whose contents are written, for all outputs."""
     return {"start": start, "outputId": 0xFFFFFFFF, "end": end, "fullContent": True, "isWatched": True}
 
 

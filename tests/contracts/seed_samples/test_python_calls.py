@@ -1,6 +1,6 @@
 """The Python samples of the seed documents run as printed, on the virtual NPU, and do what the documents promise.
 
-What they leave to the user (`train()`, a model, a path, `...`) is filled in.
+The tests fill in the parts that the samples leave to the user: `train()`, a model, a path, `...`.
 """
 
 from __future__ import annotations

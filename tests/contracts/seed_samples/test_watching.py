@@ -27,7 +27,7 @@ WATCHED_ACTIONS: Final = """\
 test_tensor.add_(1)
 doubled = test_tensor * 2
 """
-"""What stands for the three points of a sample: an operator that writes the tensor, and one that reads it."""
+"""The code for the three points of a sample: an operator that writes the tensor, and one that reads it."""
 
 
 def watch_files(output: Path) -> dict[str, bytes]:

@@ -18,7 +18,7 @@ from tests.support.recorded_runs import HELD_BYTES, KEEPING_LINE, KEPT_BYTES, wi
 
 
 def answer(name: str, **arguments: Any) -> dict[str, Any]:
-    """What a tool answers."""
+    """The answer of a tool."""
     reply = Toolbox().call(name, arguments)
     assert not reply.is_error, reply.text
     found: dict[str, Any] = json.loads(reply.text)
@@ -26,7 +26,7 @@ def answer(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def error(name: str, **arguments: Any) -> str:
-    """What a tool refuses with."""
+    """The words with which a tool refuses."""
     reply = Toolbox().call(name, arguments)
     assert reply.is_error, reply.text
     return reply.text

@@ -1,4 +1,4 @@
-"""What the memory of a device went into: the parts add up, others stand beside it, and what grows is named."""
+"""The parts of a device's memory add up, other memory is listed beside them, and growth is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRIVER = {"pool": HAL, "device": 0}
 
 
 def asked(builder: EventLogBuilder) -> tuple[CardResult, str]:
-    """What the built log's device went into, and the report."""
+    """The parts of the memory of the built log's device, and the report."""
     recording = msmemscope.load(builder.write())
     result = account_for_card(recording)
     text = io.StringIO()

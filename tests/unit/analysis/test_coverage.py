@@ -1,4 +1,4 @@
-"""What each question needs, and how it is said that a recording lacks it."""
+"""Each question names the data that it needs, and says so if a recording lacks it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def trials(*, found_at: int, waits: bool = True, growth: int = 0) -> Trace:
 
 
 def test_what_waits_at_the_peak_is_estimated() -> None:
-    """One was found of two that were there; six were there at the peak, of which one was needed."""
+    """The search found one waiting trial when two were there. At the peak there were six, and only one was needed."""
     (found,) = find_waiting_cycles(trials(found_at=1).recording())
     assert (found.device, found.pool, found.step, found.site) == (0, Pool.PTA, 5, "/home/me/search.py(10): __init__")
     assert (found.found_bytes, found.found_blocks, found.waiting_bytes) == (8 * MIB, 1, 40 * MIB)

@@ -1,4 +1,4 @@
-"""What memory is made of: trees at peaks, steps and over time, the ledger, and that they add up."""
+"""The parts of memory add up: trees at peaks, at steps and over time, and the ledger."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DRIVER = {"pool": HAL, "device": 0}
 
 
 def decomposed(builder: EventLogBuilder) -> Decomposition:
-    """What the built log is made of."""
+    """The decomposition of the built log."""
     return decompose_capture(Capture(builder.write()))
 
 
@@ -112,7 +112,7 @@ def test_tree_at_the_peak(builder: EventLogBuilder) -> None:
 
 
 def test_tree_at_steps(builder: EventLogBuilder) -> None:
-    """What is alive right after a step, with its number and its time."""
+    """The tree at a step has the blocks that are alive right after it, with the step's number and time."""
     end = add_training_step(builder)
     builder.malloc(0x5000, 8, **NPU)
     second = builder.add(STEP, device=0, size=2)
@@ -203,7 +203,7 @@ def test_ledger_at_the_end_of_the_peak(builder: EventLogBuilder) -> None:
 
 
 def test_ledger_without_pools(builder: EventLogBuilder) -> None:
-    """What the program asked the driver for is a part like any other, and nothing is unknown."""
+    """Memory that the program asked the driver for is a part like any other, and nothing is unknown."""
     builder.malloc(0x1000, 512, attribute_id=builder.string("CANN@APP"), **DRIVER)
     builder.malloc(0x2000, 256, **DRIVER)
     result = decomposed(builder)

@@ -34,7 +34,7 @@ def trace() -> Trace:
 
 
 def test_others_are_counted_and_the_line_is_named() -> None:
-    """What the communicator has is not the allocator's, and the allocator has only what is left of a capacity."""
+    """Memory of the communicator is not the allocator's. The allocator has only the rest of a capacity."""
     (device,) = fit_recording(trace().recording(), [80 * MIB, 90 * MIB, 20 * MIB], None).devices
     assert device.peak_reserved_bytes == 54 * MIB
     assert device.others_bytes == 30 * MIB

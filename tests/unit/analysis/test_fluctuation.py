@@ -90,7 +90,7 @@ def test_use_at_the_begin_of_a_step_counts() -> None:
 
 
 def test_between_ranges_nothing_counts() -> None:
-    """What a program does between two of its steps is no part of either."""
+    """Events between two steps of a program are no part of either."""
     trace = Trace()
     for _ in range(3):
         number = trace.begin_range()

@@ -22,7 +22,7 @@ def train(trace: Trace) -> None:
 
 
 def serve(trace: Trace, holder: str) -> list[int]:
-    """Forty requests, each of which leaves one block."""
+    """Forty requests: each leaves one block."""
     kept = []
     for number in range(40):
         trace.free(trace.malloc(300, OTHER))

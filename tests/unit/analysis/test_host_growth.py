@@ -29,7 +29,7 @@ BASE = 200 * MEBIBYTE
 def growth_of(
     resident: Callable[[int], int], steps: int = 100, tensor_bytes: int = 0, kept: Callable[[int], int] = lambda _: 0
 ) -> HostGrowth | None:
-    """What is found where step `i` ends with some resident memory, keeps one CPU tensor, and the C library keeps some."""
+    """The growth if step `i` ends with some resident memory and keeps one CPU tensor, and the C library keeps some."""
     trace = Trace()
     for step in range(1, steps + 1):
         if tensor_bytes:
@@ -67,7 +67,7 @@ def test_what_is_set_up_at_first_is_not_counted() -> None:
     ids=["once", "filled", "swings", "little", "shrinks"],
 )
 def test_no_steady_rise_is_none(resident: Callable[[int], int]) -> None:
-    """What is taken once, fills up, comes and goes, is little, or is given back."""
+    """Memory is no steady growth if it is taken once, fills up, comes and goes, is little, or is given back."""
     found = growth_of(resident)
     assert found is not None
     assert not found.is_growing
@@ -135,7 +135,7 @@ def sampled(trace: Trace, site: str, size: int, native: str = PYTHON_STACK) -> i
 
 
 def test_the_line_is_that_of_what_is_alive_in_the_end() -> None:
-    """What was freed, what was made before the growth, and what another line made less of, does not count."""
+    """Freed memory, memory from before the growth, and memory of a line that made less do not count."""
     trace = Trace()
     for step in range(1, 101):
         if step == 1:
@@ -162,7 +162,7 @@ def test_samples_that_explain_little_name_no_line() -> None:
 
 
 def run_of(lines: Callable[[int], str], moments: int = 100) -> HostGrowth | None:
-    """What is found of a run without steps, in which a line makes a mebibyte at each moment ("" for none)."""
+    """The growth of a run without steps, in which a line makes a mebibyte at each moment ("" for none)."""
     trace = Trace()
     made = 0
     for moment in range(moments):
@@ -198,7 +198,7 @@ def test_without_steps_a_line_that_goes_on_is_growth(last: int) -> None:
     ids=["at first", "in the middle", "of many lines", "little", "imports"],
 )
 def test_without_steps_a_set_up_is_none(lines: Callable[[int], str]) -> None:
-    """What is loaded once, however large, is none; nor is what many lines or imports take."""
+    """Memory that is loaded once is no growth, however large. Memory from many lines or from imports is none either."""
     assert run_of(lines) is None
 
 

@@ -27,7 +27,7 @@ from tests.support.traces import Program, data_set, traces
 
 
 def found_by(result: InefficientResult) -> list[Found]:
-    """What the analysis found, in the words of the oracle."""
+    """The findings of the analysis, in the words of the oracle."""
     columns = ("kind", "allocation_id", "operators_wasted", "saved_bytes")
     return [Found(*row) for row in result.findings.select(columns).iter_rows()]
 
@@ -114,7 +114,7 @@ def test_allocated_before_another_is_freed_is_early() -> None:
 
 
 def test_the_operator_that_uses_a_block_first_needs_it_from_its_begin() -> None:
-    """What it allocates before the access is there together with the block: that peak stays."""
+    """An allocation before the access exists together with the block: that peak stays."""
     program = Program()
     other = program.malloc(size=100)
     block = program.malloc(size=64)
@@ -129,7 +129,7 @@ def test_the_operator_that_uses_a_block_first_needs_it_from_its_begin() -> None:
 
 
 def test_the_operator_that_uses_a_block_last_needs_it_to_its_end() -> None:
-    """What it allocates after the access is there together with the block: that peak stays."""
+    """An allocation after the access exists together with the block: that peak stays."""
     program = Program()
     block = program.malloc(size=64)
     with program.operator():

@@ -40,7 +40,7 @@ def run(steps: int, *, keeps: int = 0, in_step: int = 4) -> Recording:
 
 
 def said(recording: Recording) -> list[str]:
-    """What is not judged of its leaks."""
+    """The leaks of the recording that are not judged."""
     return [one.sentence for one in leaks_not_judged(find_leaks(recording))]
 
 
@@ -88,7 +88,10 @@ def test_small_numbers_that_a_history_keeps_are_no_growth() -> None:
 
 @pytest.mark.parametrize("keeps", [0, 128 * KIBIBYTE])
 def test_without_steps_the_quarters_of_a_run_are_compared(keeps: int) -> None:
-    """What is freed when the program ends, a list of its main function, say, was held until then."""
+    """A block that is freed when the program ends counts as held until then.
+
+    An example is a list of the main function.
+    """
     trace = Trace()
     kept = []
     for _ in range(40):
@@ -101,7 +104,7 @@ def test_without_steps_the_quarters_of_a_run_are_compared(keeps: int) -> None:
 
 
 def recorded(**facts: str) -> Recorded:
-    """What a log without events has."""
+    """The facts of a log without events."""
     return Recorded({}, {key.replace("__", "."): (text,) for key, text in facts.items()})
 
 

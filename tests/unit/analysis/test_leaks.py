@@ -228,7 +228,10 @@ def bounded_cache(steps: int, entries: int) -> Trace:
 
 @pytest.mark.parametrize("entries", [2, 3, 8, 15])
 def test_a_bounded_cache_leaks_nothing(entries: int) -> None:
-    """What is alive at the end is no older than what the site has freed; by the definition alone it would leak."""
+    """Blocks alive at the end are no older than blocks that the site has freed.
+
+    By the definition alone they would leak.
+    """
     recording = bounded_cache(20, entries).recording()
     assert find_step_leaks(recording, DEFINITION).leaked.height == entries - 1
     found = find_step_leaks(recording)

@@ -44,7 +44,7 @@ def test_by_module_and_device() -> None:
 
 
 def test_an_address_that_was_used_before_is_no_reserve() -> None:
-    """What lay there before the block of the driver says nothing about it."""
+    """A block that lay there before the driver's block says nothing about it."""
     trace = Trace()
     trace.free(trace.malloc(512, address=0x5000_0200))
     driver(trace, 4096, "APP", address=0x5000_0000)

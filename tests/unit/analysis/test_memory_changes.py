@@ -1,4 +1,4 @@
-"""What operators and launches changed, on small logs and against a plain rereading of random ones."""
+"""Changes by operators and launches are right on small logs, and agree with a plain rereading of random ones."""
 
 from __future__ import annotations
 
@@ -165,7 +165,10 @@ def _read_plainly(rows: list[dict[str, Any]]) -> list[tuple[int, int, int, int, 
 
 
 def _allocated_for(rows: list[dict[str, Any]], before: int, launch_place: int) -> list[int]:
-    """What was allocated on the device since the launch before it, inside the same operator if it is inside of one."""
+    """The allocations on the device since the launch before.
+
+    A launch inside an operator counts only those of that operator.
+    """
     around = _operator_around(rows, launch_place)
     return [
         place
@@ -213,7 +216,7 @@ def _figures(
 
 @pytest.mark.parametrize("count", [1000])
 def test_sums(count: int) -> None:
-    """What operators changed, and nothing else, is the total where nothing happens outside of them."""
+    """If nothing happens outside of operators, their changes add up to the total."""
     rows: list[dict[str, Any]] = []
     for number in range(count):
         rows += [start(1 + number % 3), malloc(number), end(1 + number % 3)]

@@ -1,4 +1,4 @@
-"""What memory was made of at a failure is one sum that adds up, and names the limit that was hit."""
+"""The parts of memory at a failure are one sum that adds up, and it names the limit that was hit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_limit_of_torch() -> None:
 
 @pytest.mark.parametrize(("free", "end"), [(138 << 30, ", so a limit refused it (of torch, or a quota)"), (MIB, "")])
 def test_a_snapshot_without_the_size_of_the_device(free: int, end: str) -> None:
-    """What the pool holds adds up; what was free says whether a limit refused."""
+    """The parts of the pool add up. The free bytes say whether a limit refused."""
     figures = MemoryFigures(64, "", 8 * MIB, 1249 * MIB, reserved_bytes=1526 * MIB, reported_free_bytes=free)
     text = sum_sentence(figures)
     assert written(text) == ([1249, 277], 1526)

@@ -1,4 +1,4 @@
-"""What the layers of one forward pass save is no leak; what many passes leave is."""
+"""Memory that the layers of one forward pass save is no leak. Memory that many passes leave is one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def passes(count: int, layers: int, *, layer: str = LAYER, before: str = BEFORE_
     """Forward passes whose layers each keep a block and give one back.
 
     Args:
-        count: How many.
-        layers: Of each.
+        count: The number of passes.
+        layers: The number of layers in each.
         layer: The stack of a layer's allocations.
-        before: That of what the module allocates before it calls its layers; empty for nothing.
+        before: The stack of allocations that the module makes before it calls its layers; empty for none.
     """
     trace = Trace()
     for _ in range(count):

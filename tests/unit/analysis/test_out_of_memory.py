@@ -104,7 +104,7 @@ def test_attempts_are_one_failure() -> None:
     assert (found.sequence, found.attempts, found.was_given_up) == (31, 2, True)
     assert (found.function, found.size_bytes, found.device, found.thread_id) == ("halMemAlloc", 500, 0, 7)
     assert found.source_line == "/app/main.py(12): step"
-    # What torch holds is known where it gave up, what was free where the driver refused.
+    # The bytes that torch holds are those when it gave up. The free bytes are those when the driver refused.
     assert found.state == {"reserved": 150, "allocated": 100, "total": 1000, "free": 300, "device_rate": 70.0}
     assert [(part.pool, part.blocks.size_bytes, part.blocks.block_count) for part in found.alive] == [
         (Pool.HAL, 300, 1),
@@ -154,7 +154,7 @@ def test_driver_blocks_alone() -> None:
 
 @pytest.mark.parametrize("after", [False, True])
 def test_the_cause_is_decided_by_the_same_figures(after: bool) -> None:  # noqa: FBT001
-    """What the cause takes for free is what the description of the failure shows."""
+    """The cause counts the same bytes as free as the description of the failure."""
     events = [snapshot(20), failure(21), *([snapshot(22, after=True)] if after else [])]
     recording = recorded(events, [block(1, 10)])
     (found,) = analyze_out_of_memory(recording).failures

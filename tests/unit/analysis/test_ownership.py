@@ -150,7 +150,10 @@ def end_step(builder: EventLogBuilder, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["range", "call", "optimizer", "module"])
 def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -> None:
-    """What is there when a step begins and when it ends; where an optimizer stepped, a step is not quite over."""
+    """The program owns a block that is there when a step begins and when it ends.
+
+    If an optimizer stepped, the step is not quite over.
+    """
     operator = builder.string("aten.zeros")
     kept = builder.malloc(0x1000, 64, name_id=operator, **NPU)
     end_step(builder, how)
@@ -242,13 +245,13 @@ def test_two_backward_passes_of_a_step(builder: EventLogBuilder) -> None:
     [
         (BACKWARD | RECOMPUTED, [BACKWARD], "model@activation"),
         (BACKWARD | RECOMPUTED, [BACKWARD | RECOMPUTED], "ops@aten"),  # on the way to what is saved
-        (0, [BACKWARD | RECOMPUTED], "model@activation"),  # what a checkpoint begins with
+        (0, [BACKWARD | RECOMPUTED], "model@activation"),  # a checkpoint begins with this block
         (0, [BACKWARD | RECOMPUTED, 0, BACKWARD | RECOMPUTED], "ops@aten"),
         (BACKWARD, [BACKWARD | RECOMPUTED], "ops@aten"),
     ],
 )
 def test_recomputation(builder: EventLogBuilder, flags: int, uses: list[int], expected: str) -> None:
-    """What a checkpoint makes again is an activation if the backward pass itself reads it."""
+    """Memory that a checkpoint makes again is an activation if the backward pass itself reads it."""
     block = builder.malloc(0x1000, 64, name_id=builder.string("aten.mm"), flags=flags, **NPU)
     for use in uses:
         builder.access(block, 0x1000, kind=READ, flags=use, **NPU)
@@ -412,7 +415,7 @@ def attributes_of(texts: dict[int, str]) -> AttributesOf:
 
 @dataclass
 class OracleBlock:
-    """What is known of a block so far."""
+    """The knowledge about a block so far."""
 
     pool: int
     device: int

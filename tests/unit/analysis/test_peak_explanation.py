@@ -1,4 +1,4 @@
-"""What filled memory at a moment, against plain sums; and the cause of a failure, case by case."""
+"""The explanation of full memory agrees with plain sums, and each failure gets its cause."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_moment_that_does_not_exist(at: int) -> None:
 
 
 def test_without_steps_the_last_tenth() -> None:
-    """What was allocated since memory was last below nine tenths of what it is."""
+    """Without steps, memory is recent if it came since memory was last below nine tenths of what it is."""
     trace = Trace()
     for size in (85, 4, 8, 3):
         trace.malloc(size, LAYER)
@@ -148,7 +148,7 @@ def test_growth_of_the_peak(growth: int, is_growing: bool) -> None:  # noqa: FBT
 
 
 def test_growth_that_has_ended() -> None:
-    """What fills up and then stays does not grow any more; nothing is said of a few steps."""
+    """Memory that fills up and then stays does not grow any more. A few steps are too few to judge."""
     trace = Trace()
     held: list[int] = []
     for step in range(40):
@@ -300,7 +300,7 @@ def test_one_page_decides() -> None:
 
 
 def test_other_process() -> None:
-    """What others have is at least what is missing."""
+    """Other processes have at least the missing bytes."""
     found = cause_of(failure(pieces=(400,), used=900, process=400, request=500))
     assert found.cause is Cause.OTHER_PROCESS
     assert found.sentence == (
@@ -309,7 +309,7 @@ def test_other_process() -> None:
     )
     # Without the others it would not have fitted either.
     assert cause_of(failure(pieces=(400,), used=900, process=500, request=800)).cause is Cause.REAL_SHORTAGE
-    # What the system keeps of every device is no process.
+    # The bytes that the system keeps of every device are no process.
     assert cause_of(failure(pieces=(400,), used=430, process=400, request=600)).cause is Cause.REAL_SHORTAGE
 
 

@@ -50,12 +50,12 @@ def test_sizes_that_come_one_after_another_add_up() -> None:
     ids=["set up", "evaluation", "little", "filled"],
 )
 def test_no_growth_is_none(size_of: Callable[[int], int]) -> None:
-    """What a program has from its begin, once more later, or hardly."""
+    """Memory that a program takes at its start, once more later, or in small amounts is no growth."""
     assert find_pinned_growth(pinned(size_of).recording()) is None
 
 
 def test_one_size_in_each_step_is_a_leak_and_many_now_and_then_are_none() -> None:
-    """What the program keeps, and what torch's allocator keeps for varied batches."""
+    """Memory that the program keeps is a leak. Memory that torch's allocator keeps for varied batches is none."""
     kept = find_step_leaks(pinned(lambda _: MEBIBYTE).recording())
     assert kept.leaking_sites["leaked_blocks"].sum() > STEPS / 2
     varied = find_step_leaks(pinned(lambda step: (1 << step % 4) * MEBIBYTE if step % 7 < 2 else 0).recording())

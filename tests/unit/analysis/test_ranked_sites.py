@@ -85,7 +85,7 @@ def test_byte_seconds_are_exact() -> None:
 
 
 def test_pools_are_apart() -> None:
-    """Each has its sums; one of which no block counts is there with zeros."""
+    """Each pool has its sums. A pool without counted blocks is listed with zeros."""
     found = rank_sites(small(), RankedBy.CHURN)
     assert found.pools.rows() == [
         (DEVICE_CPU, int(Pool.HOST), 0, 0, 0, 0),

@@ -1,4 +1,4 @@
-"""What looks like a cause of a failure and is none: its remedy would not have let the program finish."""
+"""False causes of a failure are not named: their remedy would not have let the program finish."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_entries_of_a_bounded_container(chains: list[str], expected: bool) -> No
 
 
 def test_a_checkpoint_that_was_loaded() -> None:
-    """What is still there beside the model is to be let go of, not to be copied."""
+    """A loaded checkpoint that is still there beside the model is to be released, not to be copied."""
     trace = Trace()
     load = f"/venv/torch/serialization.py(1400): load\n{MAIN}"
     module = "/venv/torch/nn/modules/linear.py(110): __init__"

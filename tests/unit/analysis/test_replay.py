@@ -68,7 +68,7 @@ def ends(block: int) -> list[tuple[int, int, int]]:
 
 
 def course_of(events: Sequence[tuple[int, int, int]], settings: AllocatorSettings = CUDA) -> dict[str, Any]:
-    """What each event left behind."""
+    """The state that each event left behind."""
     found = replay(allocations(events), settings, with_course=True).course
     assert found is not None
     return found

@@ -79,7 +79,7 @@ def columns_of(events: Sequence[tuple[int, int, int, int]], **further: Any) -> A
 
 
 class Held:
-    """What a replay without a limit has at one moment, as its course shows: segments only grow there."""
+    """The segments and blocks of a replay without a limit at one moment, from its course. Segments only grow there."""
 
     def __init__(self, events: Sequence[tuple[int, int, int, int]], course: dict[str, Any]) -> None:
         self.segments: dict[int, list[int]] = {}
@@ -265,7 +265,7 @@ class Log:
         return self.block(EventKind.SEGMENT_ALLOC, address, size, name_id=self.builder.string(name), **fields)
 
     def go_on(self) -> None:
-        """What happens behind the state: the block that waits comes back, the first one is freed, another one takes its place."""
+        """Go on after the state: the waiting block comes back, the first one is freed, and another takes its place."""
         self.block(EventKind.ALLOCATOR_FREE_COMPLETED, BASE + 4096, 400)
         self.block(EventKind.ALLOCATOR_FREE, BASE + 512, 900)
         self.block(EventKind.ALLOCATOR_FREE_COMPLETED, BASE + 512, 900)

@@ -52,7 +52,7 @@ def test_a_line_that_was_mended_is_the_nearest_one() -> None:
 
 
 def test_a_line_that_has_gone_is_none_of_those_that_have_its_number() -> None:
-    """What has its number now is another line, and keeps the name to itself."""
+    """The line that has its number now is another line, and keeps the name to itself."""
     base = {5: "a = ones()", 6: "b = zeros()", 7: "c = full()"}
     after = {5: "b = zeros()", 6: "c = full()"}
     assert matched(base, after) == {5: None, 6: 5, 7: 6}

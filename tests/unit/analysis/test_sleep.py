@@ -1,4 +1,4 @@
-"""What stays in use while memory sleeps: against the definition, counted event by event."""
+"""The memory that stays in use during a sleep agrees with the definition, counted event by event."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def asked(builder: EventLogBuilder) -> tuple[SleepResult, str]:
 
 @dataclasses.dataclass
 class Asleep:
-    """What there was when a program slept."""
+    """The memory that was there when a program slept."""
 
     driver: dict[int, tuple[int, str]]
     """Places to the MALLOC and the name of the driver's block there."""
@@ -95,7 +95,7 @@ class History:
         return 0x10000 * (place + 1)
 
     def handle(self, place: int) -> int:
-        """What the driver calls its block there."""
+        """The driver's handle for its block there."""
         return 0xF0000000 + place if place % 2 else self.address(place)
 
     def do(self, place: int, offset: int, name: str) -> None:
@@ -230,7 +230,7 @@ def test_nothing_stays(builder: EventLogBuilder) -> None:
 
 
 def test_without_the_driver_the_pools_count(builder: EventLogBuilder) -> None:
-    """What they report that they hold is counted, and that memory may be asleep is said."""
+    """Without the driver, the bytes that pools report count. The answer says that memory may be asleep."""
     builder.malloc(0x100000, 5 * MIB, **NPU)
     builder.add(RESERVED, size=8 * MIB, **NPU)
     mark(builder, "sleep")

@@ -1,4 +1,4 @@
-"""What happened between two events, against an event-by-event reference."""
+"""The events between two others agree with an event-by-event reference."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_owners_that_say_something_else(limits: dict[str, Any]) -> None:
 
 
 def test_limits_of_classes_queues_and_caches_of_functions() -> None:
-    """What programs use as they are, and what they derive."""
+    """Bounds are read of the classes that programs use as they are, and of those that they derive."""
     assert bound_of([{}, Cache(a=1), 1], 1, {}) == (1, 16)
     waiting: queue.Queue[int] = queue.Queue(maxsize=20)
     waiting.put(1)

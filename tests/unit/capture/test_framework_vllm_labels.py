@@ -141,7 +141,7 @@ OWNERS = {
 
 
 def caches() -> dict[str, Any]:
-    """What a runner allocates: tensors by layer, in all the forms of vLLM."""
+    """The allocations of a runner: tensors by layer, in all the forms of vLLM."""
     return {
         "attention": (Tensor("k"), Tensor("v")),
         "mamba": [Tensor("state")],

@@ -68,7 +68,7 @@ def test_a_module_that_fails_is_waited_for_on(package: Path) -> None:
 
 
 def test_the_module_has_its_own_loader() -> None:
-    """What asks a module for its loader, for sources or resources, finds the real one."""
+    """Code that asks a module for its loader, for sources or resources, finds the real one."""
     when_imported("waited_for.part", lambda: None)
     module = importlib.import_module("waited_for.part")
     assert type(module.__loader__) is SourceFileLoader

@@ -1,4 +1,4 @@
-"""What is done where torch gives an allocation up leaves the program's garbage to its collector."""
+"""Our work at the place where torch gives up an allocation leaves the program's garbage to its collector."""
 
 from __future__ import annotations
 

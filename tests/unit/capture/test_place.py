@@ -170,7 +170,7 @@ def test_deepspeed_is_read_without_making_groups(monkeypatch: pytest.MonkeyPatch
 
 
 def test_vllm_groups_are_axes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not set up is None there."""
+    """Groups that are not set up are None, and are no axes."""
     tensor, data = SimpleNamespace(rank_in_group=3, world_size=8), SimpleNamespace(rank_in_group=0, world_size=2)
     _module(monkeypatch, "vllm.distributed.parallel_state", _TP=tensor, _DP=data, _PP=None)
     assert _found([]) == {"data": (0, 2), "tensor": (3, 8)}

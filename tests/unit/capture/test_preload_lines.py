@@ -49,7 +49,7 @@ def test_atb_has_one_library_per_abi(folder: Path, home: str, expected: tuple[st
     [("", ""), ("/a/libx.so", "/cann/lib64"), ("/a/libx.so:/b/liby.so", "/cann/lib64::/usr/lib:")],
 )
 def test_setting_twice_and_taking_back(folder: Path, preload: str, search: str) -> None:
-    """What was there stays, entries do not repeat, and taking back leaves what was there."""
+    """Earlier entries stay, and entries do not repeat. Taking ours back leaves the earlier ones."""
     before = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": search, "ASAN_OPTIONS": "detect_leaks=0" if preload else ""}
     once = preload_variables(folder, before)
     assert preload_variables(folder, once) == once

@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
-    """What is recorded, without a log: these tests must not leave one in the current directory."""
+    """The recorded calls, without a log: these tests must not leave one in the current directory."""
     found: list[Row] = []
     monkeypatch.setattr(
         record_function, "_record_function", lambda name, start_ns: found.append(Row(name, start_ns, time.time_ns()))

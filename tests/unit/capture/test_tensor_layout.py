@@ -31,7 +31,7 @@ def learned() -> Iterator[None]:
 
 
 def said_by_python(tensor: Any) -> tuple[Any, ...]:
-    """What the native code reads, as attributes have it."""
+    """The values that the native code reads, taken from attributes."""
     address = torch._C._data_address(tensor)
     place = (address, tensor.storage_offset(), tensor.numel(), tensor.element_size())
     return (*place, tuple(tensor.shape), tensor.stride())
@@ -100,7 +100,7 @@ def test_reading_copies_nothing() -> None:
 
 @pytest.mark.parametrize("field", range(1, 13))
 def test_a_layout_that_does_not_fit_is_not_believed(field: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sample of which one number is wrong is enough: all tensors are read through Python then."""
+    """One sample with one wrong number is enough: all tensors are read through Python then."""
     described = tensor_layout._describe
     other = torch.ones(3)
     count = 0

@@ -1,4 +1,4 @@
-"""What `make check` runs: what has changed, in the order of its nearness, and no longer than there is time."""
+"""`make check` looks at the changed files, runs the nearest tests first, and takes no longer than the given time."""
 
 from __future__ import annotations
 

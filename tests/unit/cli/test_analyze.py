@@ -44,7 +44,7 @@ RESULT_KEYS = {
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """What one command writes to stdout, which is one object."""
+    """The one object that a command writes to stdout."""
     assert main(["analyze", *arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert isinstance(found, dict)

@@ -81,7 +81,7 @@ def test_the_archive_of_another_process_stays(
 
 
 def json_of(line: list[str], path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What a verb says of a path, which is named PATH in it."""
+    """The answer of a verb about a path. In the answer the path is named PATH."""
     capsys.readouterr()
     assert main([*line, str(path), "--json"]) == 0
     content: dict[str, Any] = json.loads(capsys.readouterr().out.replace(str(path), "PATH"))

@@ -1,4 +1,4 @@
-"""What of a command line is ours, and what is the program's."""
+"""A command line is divided into our options and the program with its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parsed(line: str) -> tuple[list[tuple[str, str]], list[str]]:
         ("-o=out python a.py", [("output", "out")], ["python", "a.py"]),
         ("--output-path=out --format db a", [("output", "out"), ("data-format", "db")], ["a"]),
         ("--events= python a.py", [("events", "")], ["python", "a.py"]),
-        # What the documents print after the program.
+        # The forms that documents print after the program.
         (
             "python a.py --watch=op0:1,op1,full-content --lr=3",
             [("watch", "op0:1,op1,full-content")],

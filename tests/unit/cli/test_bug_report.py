@@ -166,5 +166,5 @@ def test_without_any_run_and_of_a_broken_one(tmp_path: Path, capsys: pytest.Capt
     ],
 )
 def test_sentences(text: str, expected: str) -> None:
-    """What stays is what we say ourselves."""
+    """Only our own words stay."""
     assert Redaction(private=["correct horse battery"]).text(text) == expected

@@ -28,7 +28,7 @@ def process(number: int, device: int | None) -> Recording:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Recording, ...]]:
-    """What lies at paths."""
+    """The recordings at paths."""
     results: dict[str, tuple[Recording, ...]] = {}
     monkeypatch.setattr(command, "_loaded", lambda side: results[str(side.path)])
     return results

@@ -40,7 +40,7 @@ TYPED = (
     ("msmemscope top --lim", "top --limit"),
     ("msmemscope --report cat a_file_wi", "--report cat a_file_with_a_long_name"),
 )
-"""What is typed before the tab, and what stands there after it."""
+"""The typed text before the tab, and the text after it."""
 
 
 class Terminal:
@@ -59,7 +59,7 @@ class Terminal:
         os.write(self.terminal, text.encode())
 
     def wait_for(self, pattern: str) -> str:
-        """What the first group of the pattern matched on the screen."""
+        """The text that the first group of the pattern matched on the screen."""
         seen = ""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:

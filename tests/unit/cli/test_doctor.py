@@ -80,7 +80,7 @@ def test_exit_status_when_nothing_can_be_observed(
 
 
 def test_environment_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is preloaded already is named."""
+    """Libraries that are preloaded already are named."""
     monkeypatch.setitem(os.environ, "LD_PRELOAD", "")
     assert "LD_PRELOAD" not in findings(Config(output=str(tmp_path)))
     monkeypatch.setattr(os, "environ", {**os.environ, "LD_PRELOAD": "/lib/some.so"})

@@ -1,4 +1,4 @@
-"""What is done once at the end of a run: the log is read twice at most, and a dump is written once."""
+"""Work at the end of a run is done once: the log is read twice at most, and a dump is written once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = "leaks,inefficient,decompose,oom"
 EVENTS = {"events": "alloc,free,launch,access"}
-"""What they need."""
+"""The events that the analyses need."""
 
 
 class BytesRead:
@@ -71,7 +71,10 @@ def test_a_finished_capture_is_read_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_log_of_a_flight_recorder_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what it kept apart, and blocks of which only the end is there; once more for an allocation that failed."""
+    """A flight recorder keeps some events apart, and of some blocks it has only the end.
+
+    A failed allocation costs one more read.
+    """
     log = EventLogBuilder(tmp_path, header_fields={"dropped_recycled": 4})
     log.fact("setting.analysis", EVERYTHING)
     npu = {"pool": PTA, "device": 0}

@@ -103,7 +103,7 @@ def test_a_folder_with_work_of_others_stays(
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """What lies at a path, a file or a folder; names of dumps say when they were written."""
+    """The contents of the file or folder at a path. Names of dumps are left out: they say when they were written."""
     files = (
         [path]
         if path.is_file()
@@ -137,7 +137,7 @@ def test_without_a_path_it_is_the_latest_run(current_folder: Path, capsys: pytes
 
 
 def test_dumps_and_snapshots_are_inputs_too(tmp_path: Path, current_folder: Path) -> None:
-    """What a dump says can be exported, and what was exported as a snapshot can be exported again."""
+    """Dumps can be exported. An exported snapshot can be exported again."""
     dump = with_dumps(write_run(tmp_path / "runs"))
     assert main(["export", str(dump), "--to=torch-snapshot", "-o", "first.pickle"]) == 0
     assert main(["export", "first.pickle", "--to=parquet"]) == 0

@@ -272,7 +272,7 @@ def write_module_above_its_addresses(root: Path) -> None:
 
 
 def write_times_of_no_clock(root: Path) -> None:
-    """Times, numbers and sizes of 64 bits, of which reports make differences and sums."""
+    """Times, numbers and sizes of 64 bits. Reports make differences and sums of them."""
     log = EventLogBuilder(root, process_id=1001)
     log.fact("setting.analysis", "leaks,inefficient,decompose")
     for step in range(1, 5):
@@ -285,7 +285,7 @@ def write_times_of_no_clock(root: Path) -> None:
 
 
 def write_facts_of_nonsense(root: Path) -> None:
-    """What the recorder notes about itself, with other words in it."""
+    """The notes of the recorder about itself, with other words in them."""
     log = EventLogBuilder(root, process_id=1001)
     for key, value in {
         "setting.output": "a\tb", "setting.watch": "auto", "watch.coverage": "operators=x,rounds", "watch.files_ended": "1,2",

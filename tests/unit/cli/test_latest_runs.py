@@ -1,4 +1,4 @@
-"""What verbs are about where no path is given, and words that are nearly right."""
+"""Verbs without a path find the latest run, and words that are nearly right get a hint."""
 
 from __future__ import annotations
 

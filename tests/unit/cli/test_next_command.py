@@ -120,7 +120,7 @@ ANSWERS = [
     *(["analyze", name] for name in QUESTIONS),
     ["summary"], ["top"], ["tree"], ["stats"], ["fits"], ["advise"], ["replay"], ["report"], ["export", "--to=speedscope"],
 ]  # fmt: skip
-"""All that a next command can stand below, but for `view` and `live`, which wait for people."""
+"""All commands with a next command below their answer, except `view` and `live`, which wait for people."""
 
 
 @pytest.mark.parametrize("words", ANSWERS, ids=" ".join)

@@ -1,4 +1,4 @@
-"""What the analyses at the end of a run do with captures that they cannot judge."""
+"""The analyses at the end of a run deal with captures that they cannot judge."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def analyzed(capture: Capture) -> RunAnalyses:
-    """What is found of a capture at the end of a run."""
+    """The findings about a capture at the end of a run."""
     return analyses.analyze_run(capture, find_first(capture))
 
 

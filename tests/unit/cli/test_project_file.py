@@ -25,7 +25,7 @@ def _pyproject(folder: Path, text: str) -> Path:
 
 
 def _config(folder: Path, *command_line: str) -> Config:
-    """What holds for a program that is started in a folder."""
+    """The settings of a program that is started in a folder."""
     found = read_project_file(folder)
     request = parse_command_line([*command_line, "python"])
     assert found is not None
@@ -68,7 +68,7 @@ def test_a_key_means_what_the_option_means(tmp_path: Path, line: str, option: st
 
 
 def test_the_command_line_wins_option_by_option(tmp_path: Path) -> None:
-    """What it does not say stays as the file says."""
+    """Options that the command line leaves out stay as the file says."""
     _pyproject(tmp_path, 'data-format = "db"\nsteps = [1]\nlog-level = "info"')
     config = _config(tmp_path, "--steps=2", "--quiet")
     assert (config.data_format.value, config.steps, config.log_level.value) == ("db", (2,), "error")
@@ -116,7 +116,7 @@ def test_the_search_ends_at_a_repository(tmp_path: Path) -> None:
 
 
 def test_the_search_ends_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies above belongs to others."""
+    """Folders above home belong to others."""
     _pyproject(tmp_path, "steps = [1]")
     (tmp_path / "home" / "source").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

@@ -80,7 +80,7 @@ def test_without_a_path_it_is_about_the_latest_run(tmp_path: Path, capsys: pytes
 
 
 def test_a_folder_of_several_processes_is_one_page(tmp_path: Path) -> None:
-    """What all of them found at one line is one finding; one that cannot be read is a warning."""
+    """Findings of all processes at one line are one finding. A process that cannot be read is a warning."""
     for rank in range(2):
         write_run(tmp_path / "runs", process_id=100 + rank, rank=rank)
     assert main(["report", "runs"]) == 0

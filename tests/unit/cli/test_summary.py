@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("in_folder_of_test")
 
 
 def summarized(capsys: pytest.CaptureFixture[str], *line: str) -> str:
-    """What the verb prints."""
+    """The output of the verb."""
     capsys.readouterr()
     assert main(["summary", *line]) == 0
     return capsys.readouterr().out
@@ -72,7 +72,7 @@ def test_a_dump_alone_is_summed_up(data_format: str, tmp_path: Path, capsys: pyt
 
 
 def test_a_snapshot_of_torch_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was exported as one has its peak."""
+    """An exported snapshot is summed up with its peak."""
     capture = write_run(tmp_path / "runs")
     assert main(["export", str(capture), "--to=torch-snapshot", "-o", "snapshot.pickle"]) == 0
     text = summarized(capsys, "snapshot.pickle")
@@ -81,7 +81,7 @@ def test_a_snapshot_of_torch_is_summed_up(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_several_processes_are_one_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What ranks share is said once; captures whose log is damaged are read from their dumps."""
+    """Findings that ranks share are said once. Captures with a damaged log are read from their dumps."""
     for rank in range(2):
         damaged = write_run(tmp_path / "runs", process_id=100 + rank, rank=rank)
     text = summarized(capsys, "runs")

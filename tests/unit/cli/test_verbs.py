@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def write_capture(
     root: Path, *, process_id: int = 4242, state: int = 2, settings: Config | None = None, rank: str | None = None
 ) -> Path:
-    """A capture with two blocks, of which one is freed, inside one operator."""
+    """A capture with two blocks inside one operator. One of them is freed."""
     log = EventLogBuilder(root, process_id=process_id, state=state)
     for line in (settings or Config(output=str(root), devices=("cpu",))).to_settings_text().split("\n"):
         key, _, value = line.partition("=")
@@ -143,7 +143,10 @@ def test_recover_keeps_the_settings_of_the_run(tmp_path: Path) -> None:
 
 
 def test_recover_one_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a program asks for that stops recording by itself; nothing recorded is no error then."""
+    """Programs that stop recording by themselves ask to recover one session.
+
+    If nothing was recorded, that is no error.
+    """
     capture = write_capture(tmp_path)
     assert main(["recover", str(tmp_path), "--session=00000000000000ff"]) == 0
     assert dumps_in(capture) == []

@@ -1,4 +1,4 @@
-"""What is said of a job: outliers, axes, forecasts, findings of many ranks, against jobs whose faults are known."""
+"""The answer about a job names outliers, axes, forecasts and findings of many ranks, in jobs with known faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 def answer(rows: Sequence[dict[str, Any]], *, capacity: int | None = None) -> JobAnswer:
-    """What is said of a job of these ranks."""
+    """The answer about a job of these ranks."""
     return answer_of(part_of_summaries(rank_table(rows)), capacity_bytes=capacity)
 
 
@@ -35,7 +35,7 @@ def lines(found: JobAnswer) -> list[str]:
 
 
 def report(found: JobAnswer) -> str:
-    """What stands on the terminal."""
+    """The text on the terminal."""
     out = io.StringIO()
     render_answer(found, out, width=100)
     return out.getvalue()
@@ -201,7 +201,7 @@ def test_buffers_of_communicators_stand_at_their_lines() -> None:
 
 
 def test_names_of_programs_do_nothing_to_the_page() -> None:
-    """What looks like markup stands there as text, and there is no script that could run."""
+    """Markup in names is shown as text, and there is no script that could run."""
     evil = "<script>alert(1)</script>"
     owners = [{"owner": evil, "bytes": 5 * MIB, "blocks": 1}]
     rows = [

@@ -50,7 +50,7 @@ def test_folders_patterns_and_urls(tmp_path: Path) -> None:
 
 
 def test_a_store_is_read_as_a_folder_is(tmp_path: Path) -> None:
-    """Through fsspec: the same captures and the same summary, but for the name."""
+    """Reading through fsspec gives the same captures and the same summary, except for the name."""
     pytest.importorskip("fsspec")
     log = write_log(tmp_path / "out", 3)
     (location,) = find_captures([f"file://{tmp_path}"]).locations
@@ -64,7 +64,7 @@ def test_a_store_is_read_as_a_folder_is(tmp_path: Path) -> None:
 
 
 def test_a_capture_is_summed_up_once(tmp_path: Path) -> None:
-    """What is kept is used under whatever name, until the files change; a damaged cache is none."""
+    """A kept summary is used under any name, until the files change. A damaged cache counts as none."""
     log, cache = write_log(tmp_path / "a", 4), tmp_path / "cache"
     options = TaskOptions(str(cache))
     first = summarise_capture(str(log), options)

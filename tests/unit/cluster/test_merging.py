@@ -23,7 +23,7 @@ from tests.support.nightly import examples
 
 
 def outcomes(count: int) -> list[CaptureOutcome]:
-    """Of captures, some of which could not be read, some of the same rank."""
+    """Outcomes of captures. Some captures could not be read, and some are of the same rank."""
     made = []
     for number in range(count):
         if number % 5 == 4:
@@ -42,7 +42,7 @@ def outcomes(count: int) -> list[CaptureOutcome]:
 
 
 def part_of(outcome: CaptureOutcome) -> JobPart:
-    """What is known of one capture."""
+    """The job's part from one capture."""
     return merge_outcomes([outcome], table=None, done=lambda: None)
 
 

@@ -108,7 +108,7 @@ def test_analyses_switch_events_on() -> None:
     assert configured(events="access", analysis="decompose").unwritten == {LAUNCH}
     assert configured(events="", analysis="leaks", watch="op").unwritten == frozenset()
     assert configured().unwritten == frozenset()
-    # What a program chooses under the command line begins from there.
+    # Choices of a program under the command line begin from there.
     launched = configured(analysis="decompose")
     assert with_keywords(launched, {"log_level": "info"}).unwritten == {ACCESS}
     assert with_keywords(launched, {"events": "access,launch"}).unwritten == frozenset()
@@ -308,7 +308,7 @@ def test_overrides_keep_what_they_do_not_name() -> None:
 
 
 def test_error_fields() -> None:
-    """What a message is made of can also be read one by one."""
+    """The parts of a message can also be read one by one."""
     with pytest.raises(UsageError) as caught:
         configured(data_format="xml")
     error = caught.value

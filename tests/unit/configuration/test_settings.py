@@ -204,7 +204,7 @@ def test_missing_and_unknown_keys_do_not_matter() -> None:
     ],
 )
 def test_a_damaged_line_is_named(line: str) -> None:
-    """What could never have been written is refused with the key and the value."""
+    """A line that we could never have written is refused with the key and the value."""
     key, _, value = line.partition("=")
     with pytest.raises(ConfigurationError) as caught:
         Config.from_settings_text(line)

@@ -105,7 +105,7 @@ def test_watching_brings_the_events_that_it_needs() -> None:
 
 
 def test_sizes_and_checksum() -> None:
-    """What goes with it, and what is too small."""
+    """Sizes and the checksum are read, and values that are too small are refused."""
     assert watched("64M", "--watch-budget").watch_budget == 64 << 20
     assert watched("1T", "--watch-max-size").watch_max_size == 1 << 40
     assert watched("crc64", "--watch-checksum").watch_checksum is WatchChecksum.CRC64

@@ -74,7 +74,7 @@ def test_columns_of_watched_memory() -> None:
 
 @pytest.mark.parametrize("text", ["ranges=1-2,3-", "ranges=1-2,..."])
 def test_ranges_that_were_cut_off(text: str) -> None:
-    """What is whole counts, and there is more."""
+    """Whole ranges count, and a flag says that there are more."""
     assert columns_of(f"watch=auto\n{text}") == {
         "watch": "auto", "ranges": [{"first": 1, "last": 2}], "has_more_ranges": True,
     }  # fmt: skip

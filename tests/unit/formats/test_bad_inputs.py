@@ -364,7 +364,7 @@ def test_a_database_whose_rows_are_still_in_its_journal(tmp_path: Path) -> None:
 
 
 def test_a_database_that_is_damaged_in_the_middle(tmp_path: Path) -> None:
-    """What stands before the damage is read, and where it begins is said."""
+    """Rows before the damage are read, and the answer says where the damage begins."""
     path = tmp_path / "dump.db"
     WRITERS["may_2026.db"](path)
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -97,7 +97,7 @@ def test_a_block_that_was_freed_unseen_is_freed(tmp_path: Path) -> None:
 
 
 def test_device_usage_is_kept(tmp_path: Path) -> None:
-    """What the device and the process use, as the attributes of memory rows tell it."""
+    """The bytes that the device and the process use are read from the attributes of memory rows."""
     path = tmp_path / "dump.csv"
     WRITERS["august_2026.csv"](path)
     usage = load(path).events.filter(pl.col("kind") == EventKind.DEVICE_USAGE)

@@ -1,4 +1,4 @@
-"""What our own dump writers write, the readers read back: random runs, CSV and DB, against the event log itself."""
+"""The readers read back what our own dump writers wrote: random runs, CSV and DB, against the event log itself."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def readable(recording: Recording) -> pl.DataFrame:
 
 
 def totals(recording: Recording) -> list[tuple[Any, ...]]:
-    """What each memory event sees of the totals of its place."""
+    """The totals of its place that each memory event sees."""
     kinds, seen, rows = (EventKind.RESERVED, EventKind.DEVICE_USAGE), {}, []
     for event in recording.events.iter_rows(named=True):
         if event["kind"] in kinds:

@@ -1,4 +1,4 @@
-"""What the lane of torch_npu's release tests counts and complains about."""
+"""The lane of torch_npu's release tests counts outcomes, and complains about wrong ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = "npu/test_copy.py"
 
 
 def lines(*written: dict[str, str]) -> list[str]:
-    """What a process wrote."""
+    """The lines that a process wrote."""
     return [json.dumps(line) for line in written]
 
 
@@ -70,7 +70,7 @@ def test_a_listed_test_has_to_be_there() -> None:
 
 
 def test_the_share_is_of_those_that_ran() -> None:
-    """What is skipped or disabled is neither passed nor failed."""
+    """Skipped and disabled tests are neither passed nor failed."""
     results = [result("b", a="passed", b="failed", c="skipped"), result(a="passed", b="failed", d="disabled")]
     *_, total, share = table(results, 20)
     assert total.split() == ["in", "total", "2", "1", "1", "1", "1"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 NO_LIMIT_OF_OLD = 9223372036854771712
-"""What the first version of groups writes for no limit."""
+"""The number that the first version of groups writes for no limit."""
 
 
 def write(path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ def test_of_a_file_that_fails_nothing_is_left(place: Place) -> None:
 
 
 def test_nothing_is_overwritten(place: Place) -> None:
-    """What has the name stays as it is."""
+    """A capture that has the name stays as it is."""
     destination = destination_of(place.url)
     destination.put("one.msmemscope", lambda write: write(b"first"))
     with pytest.raises(DumpError, match="one"):

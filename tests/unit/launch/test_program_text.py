@@ -1,4 +1,4 @@
-"""What a process is called, from the command line that was recorded."""
+"""A process gets its name from the command line that was recorded."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def records_of(log: EventLogBuilder) -> tuple[np.ndarray[Any, Any], np.ndarray[A
 
 
 def check_against_recording(state: LiveState, recording: Recording) -> None:
-    """What both know of is the same."""
+    """Both agree in all that they both know."""
     blocks = recording.blocks
     in_use = blocks.filter(pl.col("free_sequence").is_null())
     for place, pool in state.pools.items():
@@ -233,7 +233,7 @@ def test_a_free_that_is_read_in_front_of_its_block(tmp_path: Path) -> None:
 
 
 def test_growth_is_that_of_the_latest_steps(tmp_path: Path) -> None:
-    """What the first step sets up does not count."""
+    """Memory that the first step sets up does not count."""
     log = EventLogBuilder(tmp_path)
     log.malloc(0x1000, 1 << 30)
     for number in range(5):

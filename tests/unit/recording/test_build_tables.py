@@ -44,7 +44,7 @@ def test_block_has_what_its_two_events_tell(builder: EventLogBuilder) -> None:
 
 
 def test_blocks_never_freed_have_no_end(builder: EventLogBuilder) -> None:
-    """What only a FREE tells is null, and so is the name outside of operators."""
+    """Columns that only a FREE fills are null, and so is the name outside of operators."""
     builder.malloc(0x1000, 64)
     row = recording_without_stacks(Capture(builder.write())).blocks.row(0, named=True)
     assert [row[name] for name in ("freed_ns", "free_sequence", "free_thread_id", "name")] == [None] * 4

@@ -67,7 +67,7 @@ def test_a_large_table_lies_in_files_and_is_the_same() -> None:
     chosen = filtered_table(found, pl.col("kind") % 3 == 0)
     del found
     gc.collect()
-    # What was made of it does not need it any more, and holds files of its own.
+    # A table made of it does not need it any more, and holds files of its own.
     assert_frame_equal(chosen, table.filter(pl.col("kind") % 3 == 0))
     del chosen
     gc.collect()

@@ -1,4 +1,4 @@
-"""What a recording answers at a prompt, against what was put into it."""
+"""A recording answers at a prompt with the data that were put into it."""
 
 from __future__ import annotations
 

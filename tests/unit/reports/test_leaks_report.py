@@ -18,7 +18,7 @@ from msmemscope.reports.leaks_report import MOST_BLOCKS, LeakLines, render_leak_
 from tests.fakes.traces import Trace
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "terminal"
-"""What reports look like. After a change that is meant, write them anew: MSMEMSCOPE_WRITE_GOLDEN=1 pytest FILE, and read
+"""Reports as they should be. After an intended change, write them anew: MSMEMSCOPE_WRITE_GOLDEN=1 pytest FILE, and read
 the difference."""
 
 MAIN = "/home/me/language-model/train.py(40): main"

@@ -62,7 +62,10 @@ def rendered(*results: OutOfMemoryResult | None) -> str:
 
 
 def test_the_last_failure_in_detail() -> None:
-    """What was asked for, by whom, how full it was, what was alive; how many failed before."""
+    """The section says what was asked for, by whom, how full it was, and what was alive.
+
+    It says how many failed before.
+    """
     earlier = dataclasses.replace(FAILURE, size_bytes=MIB, timestamp_ns=START_NS)
     text = rendered(OutOfMemoryResult(7, (earlier, FAILURE)))
     for line in (
@@ -78,7 +81,7 @@ def test_the_last_failure_in_detail() -> None:
 
 
 def test_tensors_of_the_host_are_no_part_of_what_a_framework_reserved() -> None:
-    """The process has so much in memory, of which tensors that nobody has touched are no part."""
+    """The figures are about memory of the process. Tensors that nobody has touched are no part of it."""
     text = rendered(OutOfMemoryResult(1, (dataclasses.replace(FAILURE, device=DEVICE_CPU),)))
     assert "  300 MiB of 1.00 GiB were free\n" in text
     assert "reserved" not in text

@@ -17,7 +17,7 @@ from msmemscope.reports.peak_report import MOST_ROWS, render_peak
 from tests.fakes.traces import Trace
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "terminal"
-"""What reports look like. After a change that is meant, write them anew: MSMEMSCOPE_WRITE_GOLDEN=1 pytest FILE, and read
+"""Reports as they should be. After an intended change, write them anew: MSMEMSCOPE_WRITE_GOLDEN=1 pytest FILE, and read
 the difference."""
 
 MEBIBYTE = 1 << 20

@@ -55,7 +55,7 @@ def leaking(*holders: str) -> Trace:
 
 
 def judged(trace: Trace) -> ProcessSummary:
-    """What is found in it."""
+    """The summary with the findings of the trace."""
     (part,) = report_parts([trace.recording()], process_count=1)
     return part.summary
 

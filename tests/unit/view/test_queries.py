@@ -1,4 +1,4 @@
-"""What the viewer answers against the recording itself, on random runs."""
+"""The answers of the viewer agree with the recording itself, on random runs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class IndexInMemory:
-    """What `IndexWriter` writes and `IndexReader` reads, without files."""
+    """Stands for the files that `IndexWriter` writes and `IndexReader` reads."""
 
     def __init__(self) -> None:
         """Begin without anything."""

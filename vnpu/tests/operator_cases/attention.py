@@ -175,7 +175,7 @@ class SelfAttention(nn.Module):
 
 
 class GptBlock(nn.Module):
-    """What a GPT is made of: causal self attention and a perceptron, each after a layer norm, and added."""
+    """A block of a GPT: causal self attention and a perceptron, each after a layer norm, and added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class GptBlock(nn.Module):
 
 
 class BertBlock(nn.Module):
-    """What a BERT is made of: self attention with a padding mask, layer norm after each addition."""
+    """A block of a BERT: self attention with a padding mask, and a layer norm after each addition."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ def hidden_states(generator: Any) -> tuple[torch.Tensor]:
 
 
 def dropout_is_right(result: torch.Tensor, gradient: torch.Tensor, weights: torch.Tensor) -> None:
-    """Dropped at the right rate, scaled, and the gradient has the forward pass's mask.
+    """Values are dropped at the right rate and scaled, and the gradient has the forward pass's mask.
 
     Args:
         result: Attention with values of one and dropout of 0.25.
@@ -229,7 +229,7 @@ def dropout_is_right(result: torch.Tensor, gradient: torch.Tensor, weights: torc
     # The sum over keys of the gradient equals that over queries of the result: both are the sum of the kept weights.
     # Each is rounded: to bfloat16 by as much as 1 in 256, at random.
     torch.testing.assert_close(gradient[..., 0].sum(-1), result[..., 0].sum(-1), rtol=4e-3, atol=1e-3)
-    # The variance of a sum of weights w that are kept with 0.75 and divided by 0.75 is the sum of w^2 / 3.
+    # Each weight w of the sum is kept with 0.75 and divided by 0.75. So the variance of the sum is the sum of w^2 / 3.
     expected = (weights.square().sum(-1) / 3).mean().sqrt().item()
     assert abs(result[..., 0].std().item() / expected - 1) < 0.15
 
@@ -274,7 +274,7 @@ def in_both_types(
 
 
 def statistics(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """What the forward pass saves: the greatest score and the sum of exponentials of each row, eight times."""
+    """The values that the forward pass saves: the greatest score and the sum of exponentials per row, eight times."""
     if query.device.type == "npu":
         saved = torch.ops.npu.npu_fusion_attention(query, key, value, 4, "BNSD", scale=0.25)
         return saved[1], saved[2]

@@ -95,7 +95,7 @@ def inference(name: str, layout: str) -> Callable[..., torch.Tensor]:
 
 
 def one_token(*, paged: bool) -> Callable[..., torch.Tensor]:
-    """The next token after a cache of which 7 and 10 keys are in use, in one piece or in pages of 5 keys."""
+    """The next token after a cache with 7 and 10 keys in use, in one piece or in pages of 5 keys."""
 
     def call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         lengths = [7, 10]

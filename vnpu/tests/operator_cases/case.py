@@ -1,4 +1,4 @@
-"""What an operator case is: one call, made on the CPU and on the virtual NPU, whose results must agree."""
+"""Operator cases: one call, made on the CPU and on the virtual NPU, whose results must agree."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ class OperatorCase:
     """One operator with one set of arguments.
 
     Attributes:
-        name: Unique within its family, in words: ``"add with alpha"``.
+        name: A name in words, unique within its family: ``"add with alpha"``.
         call: Gets the inputs, all on one device, and returns a tensor or a tuple of tensors.
-        inputs: Gets a seeded CPU ``torch.Generator`` and returns the inputs: float32 tensors (cast to each type of
-            ``types``, and differentiated), other tensors and plain values (passed as they are).
-        types: The floating point types in which the case runs. ``("float32",)`` for what has no bfloat16 on the CPU.
+        inputs: Gets a seeded CPU ``torch.Generator`` and returns the inputs. Float32 tensors are cast to each type of
+            ``types``, and differentiated. Other tensors and plain values are passed as they are.
+        types: The floating point types in which the case runs. Operators without bfloat16 on the CPU have
+            ``("float32",)``.
         backward: Whether gradients of all floating point inputs are compared too.
-        relative: Relative tolerance by type; the defaults are 1e-5 for float32 and 2e-2 for bfloat16.
-        absolute: Absolute tolerance by type; the defaults are 1e-6 for float32 and 1e-2 for bfloat16.
-        check: Instead of comparing with the CPU: gets the NPU's results on the CPU and asserts what must hold. For
-            operators that draw random numbers.
+        relative: Relative tolerance by type. The defaults are 1e-5 for float32 and 2e-2 for bfloat16.
+        absolute: Absolute tolerance by type. The defaults are 1e-6 for float32 and 1e-2 for bfloat16.
+        check: Replaces the comparison with the CPU, for operators that draw random numbers. It gets the NPU's results
+            on the CPU and asserts what must hold.
     """
 
     name: str

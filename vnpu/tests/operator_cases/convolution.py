@@ -23,7 +23,7 @@ def tensors(*shapes: tuple[int, ...]) -> Callable[[Any], tuple[torch.Tensor, ...
 
 
 def residual_block(image: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
-    """What ResNet is made of: two convolutions with batch norms, and a shortcut that halves the image."""
+    """A block of ResNet: two convolutions with batch norms, and a shortcut that halves the image."""
     first, second, shortcut, scale, shift = weights
 
     def normalized(values: torch.Tensor) -> torch.Tensor:
@@ -133,7 +133,7 @@ CASES = [
         "residual block",
         residual_block,
         tensors(IMAGE, (6, 4, 3, 3), (6, 6, 3, 3), (6, 4, 1, 1), (6,), (6,)),
-        # Seven roundings to bfloat16 in a row, some of which the two devices make in another order.
+        # There are seven roundings to bfloat16 in a row. The two devices make some of them in another order.
         types=("float32",),
         absolute=1e-5,
     ),

@@ -11,7 +11,7 @@ from .case import OperatorCase
 
 
 def table(generator: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """A table of 9 rows, and indices of shape (2, 4) of which some occur twice."""
+    """A table of 9 rows, and indices of shape (2, 4). Some indices occur twice."""
     return torch.randn(9, 6, generator=generator), torch.tensor([[1, 3, 3, 0], [8, 0, 5, 3]])
 
 

@@ -24,8 +24,8 @@ def tensors(*shapes: tuple[int, ...]) -> Callable[[Any], tuple[torch.Tensor, ...
 def precise(call: Callable[..., Any]) -> Callable[..., Any]:
     """A call that the CPU makes in float32.
 
-    In bfloat16 the CPU sums gradients of weights in bfloat16 too, and is wrong by more than the rounding of the result;
-    the device sums in float32.
+    In bfloat16 the CPU sums gradients of weights in bfloat16 too. Its error is larger than the rounding of the result.
+    The device sums in float32.
     """
 
     def chosen(*inputs: torch.Tensor) -> Any:
@@ -65,7 +65,7 @@ def batch_norm_module(*, training: bool, **options: Any) -> Callable[[torch.Tens
 def synchronized(
     values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, gradient: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """The pieces of SyncBatchNorm, with the statistics of two processes, one of which sees its values shifted by one.
+    """The pieces of SyncBatchNorm, with the statistics of two processes. One process sees its values shifted by one.
 
     The CPU does not have them, so there the results are worked out by formula.
     """

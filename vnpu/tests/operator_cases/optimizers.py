@@ -119,7 +119,7 @@ def scale_updated(found: float, tracker: int) -> Callable[..., list[torch.Tensor
 
 
 def with_scaler(*, overflow: bool) -> Callable[..., list[torch.Tensor]]:
-    """Steps under a GradScaler, the second of which may overflow; the last result is the scale."""
+    """Steps under a GradScaler. The second step may overflow, and the last result is the scale."""
 
     def call(weight: torch.Tensor) -> list[torch.Tensor]:
         parameter = torch.nn.Parameter(weight.detach().clone())

@@ -96,7 +96,7 @@ def dropout_and_gradient(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def check_gradient(result: torch.Tensor, gradient: torch.Tensor) -> None:
-    """What was kept is scaled, forward and backward."""
+    """Check that kept values are scaled, forward and backward."""
     assert 0.70 < (result != 0).double().mean().item() < 0.80
     torch.testing.assert_close(result[result != 0], torch.full_like(result[result != 0], 4 / 3), rtol=1e-2, atol=0)
     torch.testing.assert_close(gradient, 3 * result, rtol=1e-2, atol=0)

@@ -87,8 +87,8 @@ def cell(kind: str) -> Callable[..., Any]:
 def packed(**options: Any) -> Callable[..., torch.Tensor]:
     """Sequences of different lengths.
 
-    torch_npu's packing has no right gradient, so the input has none, and neither has the last state in the reverse
-    direction, which is therefore no result.
+    torch_npu's packing has no correct gradient, so the input has none. The last state in the reverse direction has none
+    either, and so it is no result.
     """
 
     def call(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
@@ -106,7 +106,7 @@ def fused_cell(
     input_bias: torch.Tensor,
     hidden_bias: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What comes after the matrix products of an LSTM cell, which the CPU has no operator for."""
+    """The part of an LSTM cell after the matrix products, for which the CPU has no operator."""
     if input_gates.device.type != "cpu":
         fused = torch.ops.aten._thnn_fused_lstm_cell
         results = fused(input_gates, hidden_gates, memory, input_bias, hidden_bias)
@@ -131,8 +131,8 @@ def case(name: str, call: Callable[..., Any], inputs: Callable[[Any], tuple[Any,
 def half_case(name: str, call: Callable[..., Any], inputs: Callable[[Any], tuple[Any, ...]]) -> OperatorCase:
     """A case in bfloat16.
 
-    The device keeps every step's activations in bfloat16 from the forward to the backward pass; the gradients of the
-    biases are sums over all fifteen rows of what is worked out from these, and take up as many roundings.
+    The device keeps every step's activations in bfloat16 from the forward to the backward pass. The gradients of the
+    biases are sums over all fifteen rows that come from these activations. They take up as many roundings.
     """
     return OperatorCase(name, precise(call), inputs, types=("bfloat16",), absolute=3e-2)
 
@@ -144,7 +144,7 @@ CASES = [
     case("lstm from a state", run_from_state("LSTM", 1, 1), network("LSTM")),
     case("lstm last state", last_state("LSTM"), network("LSTM")),
     case("lstm of packed sequences", packed(), network("LSTM")),
-    # What follows goes through the older operator interface.
+    # The next cases go through the older operator interface.
     case("lstm without bias", run("LSTM", bias=False), network("LSTM", bias=False)),
     case(
         "lstm with layers in both directions",

@@ -15,7 +15,7 @@ def hold(milliseconds: int) -> None:
 
 
 def reused_block(*, recorded: bool) -> tuple[float, bool]:
-    """What a side stream reads from a tensor that the host has freed, and whether the memory was given out again."""
+    """The values that a side stream reads from a tensor freed by the host, and whether its memory was given out."""
     side = torch.npu.Stream()
     source = torch.ones(SIZE, device="npu")
     result = torch.zeros(SIZE, device="npu")
@@ -109,7 +109,7 @@ def graphs() -> None:
 
 
 def errors() -> None:
-    """What only the data shows is raised where the program waits, and the device is lost."""
+    """An error that only the data shows is raised where the program waits, and the device is lost."""
     table = torch.arange(4.0, device="npu")
     torch.npu.synchronize()
     hold(50)

@@ -1,4 +1,4 @@
-"""What a rank sees when another one dies, does not come, calls something else or has no memory.
+"""A rank sees an error when another one dies, does not come, calls something else or has no memory.
 
 Prints the error that ended the first collective after the trouble, its type, and how long it took to come.
 """

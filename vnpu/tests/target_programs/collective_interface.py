@@ -1,7 +1,8 @@
 """The collective library called directly, without a framework: ranks are threads of this process.
 
-What torch_npu does not call, or not in this way: sub communicators, all-to-all with a matrix of counts, groups of
-messages between several communicators, buffers that communicators share, wrong arguments.
+torch_npu does not make these calls, or not in this way. They use sub communicators, all-to-all with a matrix of counts,
+and groups of messages between several communicators. Others share buffers between communicators, or pass wrong
+arguments.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def equal(result: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def reduced(operation: dist.ReduceOp.RedOpType, length: int, dtype: torch.dtype) -> torch.Tensor:
-    """What a reduction of own() over all ranks gives."""
+    """The result of a reduction of own() over all ranks."""
     stacked = torch.stack([own(length, dtype, rank) for rank in EVERYBODY])
     if operation == dist.ReduceOp.SUM:
         return stacked.sum(0).to(dtype)

@@ -41,7 +41,7 @@ def exchange_objects() -> None:
 
 
 def wrap_models() -> None:
-    """What DistributedDataParallel compares across ranks, and a mesh, are bookkeeping of that kind."""
+    """A mesh is such bookkeeping too, and so are the comparisons of DistributedDataParallel across ranks."""
     assert init_device_mesh("npu", (1, 2), mesh_dim_names=("data", "model"))["model"].get_local_rank() == RANK
     model = DistributedDataParallel(torch.nn.Linear(8, 8).npu())
     model(torch.ones(2, 8, device="npu")).sum().backward()

@@ -1,4 +1,7 @@
-"""What the documentation of torch says about device memory, checked on torch.npu. Checks by name, each in a process forked for it."""
+"""The documentation of torch about device memory, checked on torch.npu.
+
+Checks by name, each in a process forked for it.
+"""
 
 from __future__ import annotations
 

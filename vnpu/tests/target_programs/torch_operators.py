@@ -2,10 +2,12 @@
 
     vnpu run -- python torch_operators.py [--jobs=N] FILE NAME|FAMILY...
 
-A family is named by what the names of its operators begin with, "torch" is all others. Each operator
-runs in a process of its own, forked after the imports and before anything touches a device: one that breaks its device
-breaks it for nobody else. FILE gets a JSON object: for each operator the number of its samples, and the number and the
-text of each that does not agree; an operator whose process did not come to an end has its last words instead.
+A family is named by the first part of its operators' names; "torch" is all others. Each operator runs in a process of
+its own, forked after the imports and before anything touches a device. So an operator that breaks its device breaks it
+for nobody else.
+
+FILE gets a JSON object. For each operator it has the number of its samples, and the number and the text of each sample
+that does not agree. If the process of an operator did not come to an end, it has its last words instead.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ FAMILIES = ("fft", "linalg", "masked", "nn.functional", "signal", "sparse", "spe
 NOT_ON_THE_CPU = "jiterator_"
 """Operators with such a name are compiled for CUDA when they are called, and nothing is there to compare with."""
 HOST_ARGUMENTS = ("tensor_split",)
-"""Operators that read a tensor on the host before anything else, and take it from there only: the first argument goes
-to the device, the others stay."""
+"""Operators that read a tensor on the host before anything else, and only there. The first argument goes to the device,
+and the others stay."""
 UNINITIALISED = ("empty", "new_empty", "resize_")
 """Operators with such a name return memory as it is: shapes and types are compared."""
 
@@ -150,7 +152,7 @@ def compare(operator: Any, sample: Any) -> None:
 
 
 def samples_of(operator: Any) -> Iterator[Any]:
-    """What the database would call the operator with."""
+    """The samples that the database would call the operator with."""
     torch.manual_seed(SEED)
     kind = element_type(operator)
     differentiable = operator.supports_autograd and (kind.is_floating_point or kind.is_complex)

@@ -115,7 +115,7 @@ CALLS: dict[str, Callable[[str], Any]] = {
 
 
 def error_of(call: Callable[[str], Any], device: str) -> str | None:
-    """What the call raises, without waiting for the device."""
+    """The error that the call raises, without waiting for the device."""
     try:
         call(device)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:

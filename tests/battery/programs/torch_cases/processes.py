@@ -176,7 +176,7 @@ def _train_together(rank: int, port: int, device: str) -> None:
     dist.all_gather(gathered, loss.detach())
     if rank == 0:
         print(total.item(), [one.item() for one in gathered], flush=True)
-    # A group is destroyed with the interpreter's lock held, and waits for threads of its own, which need that lock to
+    # Destroying a group holds the interpreter's lock and waits for threads of the group. Those threads need the lock to
     # forget the tensors of the last collective.
     time.sleep(0.3)
     dist.destroy_process_group()

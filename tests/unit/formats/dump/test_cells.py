@@ -161,7 +161,7 @@ def test_texts_are_looked_up_once() -> None:
 
 
 def test_columns_that_do_not_fit() -> None:
-    """What would read outside of an array is refused."""
+    """Columns that would read outside of an array are refused."""
     numbers = np.arange(3)
     for columns, count in (([numbers], 4), ([TextCells(((),), np.array([1], dtype=np.uint8))], 1), ([np.zeros(3)], 3)):
         with pytest.raises((ValueError, TypeError)):

@@ -1,7 +1,7 @@
 """A DB file opens in MindStudio Insight: its rules, checked the way Insight reads.
 
-Insight is not at hand in tests. What it requires of a file is known, and each
-requirement is one test here, on a DB that has something of everything in it.
+Insight is not at hand in tests. Its requirements of a file are known. Each requirement is one test here, on a DB that
+has something of everything in it.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_interrupt_leaves_no_partial_file(builder: EventLogBuilder, data_format:
 
 
 def test_abandoned_files_are_removed_and_others_kept(builder: EventLogBuilder, dump: Dump) -> None:
-    """What a killed export left goes; what another one is writing stays."""
+    """Files that a killed export left are removed. Files that another export is writing stay."""
     builder.add(ATEN_START)
     directory = builder.write()
     folder = directory / "device_cpu" / "dump"

@@ -54,7 +54,7 @@ def test_owners_are_shown_where_they_were_asked_for(
 
 @pytest.mark.parametrize("data_format", list(DataFormat))
 def test_no_owners_where_they_were_not(builder: EventLogBuilder, dump: Dump, data_format: DataFormat) -> None:
-    """What the allocator says beside the owner is always there."""
+    """Attributes that the allocator gives beside the owner are always there."""
     add_blocks(builder)
     found = allocations(dump, data_format, analysis=frozenset({Analysis.LEAKS}))
     assert [list(row) for row in found] == [["used", "page_type", "alloc_type"], ["used"], ["used"]]

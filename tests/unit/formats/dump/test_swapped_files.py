@@ -101,7 +101,7 @@ def test_a_dump_in_sqlite(
 
 @SWAPS
 def test_a_dump_in_csv(builder: EventLogBuilder, tmp_path: Path, swap: Callable[[Path, Path], None]) -> None:
-    """What is written goes into the file that was created, and the other one does not get its name."""
+    """Rows go into the file that was created, and the other file does not get its name."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     directory = builder.write()

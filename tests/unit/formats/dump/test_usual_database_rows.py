@@ -77,7 +77,7 @@ def write(path: Path, table: Sequence[Sequence[Any]], page_bytes: int = 4096) ->
 
 
 class Content(NamedTuple):
-    """What a reader says of a file."""
+    """The rows of a file, its problems, and its unknown words, as a reader found them."""
 
     rows: list[dict[str, Any]]
     problems: list[str]
@@ -85,7 +85,7 @@ class Content(NamedTuple):
 
 
 def read(path: Path, *, patiently: bool) -> Content | str:
-    """What one of the readers says; the text of its error."""
+    """The content that one of the readers finds, or the text of its error."""
     content = Content([], [], {})
     with pytest.MonkeyPatch.context() as patch:
         if patiently:
@@ -162,7 +162,7 @@ def test_many_leaves_in_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_usual_dumps_are_read_by_the_fast_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is no usual table is left to the other one."""
+    """Tables that are not usual are left to the other reader."""
     usual, other = tmp_path / "usual.db", tmp_path / "other.db"
     write(usual, [(*ROW[:9], text, "", "") for text in (f"{BLOCK}}}", '{"streamId":"2","taskId":"9"}', "{}")])
     definitions = ", ".join(f'"{name}" {kind}' for name, kind in database_types(COLUMNS).items())

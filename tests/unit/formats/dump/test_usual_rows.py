@@ -124,7 +124,7 @@ def compare(content: bytes) -> bool:
 
 
 def patient(content: bytes) -> DumpPiece:
-    """What the patient reader says."""
+    """The rows that the patient reader finds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("msmemscope.formats.dump.csv_reader.usual_rows", lambda *_: None)
         return _PieceReader([*COLUMNS]).read(bytearray(content), len(content), 2)

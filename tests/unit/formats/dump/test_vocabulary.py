@@ -134,7 +134,7 @@ def test_values_are_escaped_in_json(builder: EventLogBuilder, dump: Dump) -> Non
 
 
 def test_unknown_kinds_and_ids_stay_visible(builder: EventLogBuilder, dump: Dump) -> None:
-    """What a later version recorded, or what the process did not live to define, is a row all the same."""
+    """Records of a later version are rows all the same. So are names that the process did not live to define."""
     builder.add(200)
     builder.add(EventKind.ATEN_START, name_id=77, attribute_id=78, device=-100)
     first, second = csv_rows(dump().csv_files[0])

@@ -91,7 +91,7 @@ def test_only_the_attributes_of_the_rows_concerned_change(
 
 
 def test_writing_twice_is_writing_once_and_taking_away_gives_back_the_file(tmp_path: Path) -> None:
-    """What an earlier run wrote is replaced."""
+    """Writing replaces the findings of an earlier run."""
     path = tmp_path / "dump.csv"
     content = "".join([HEADER, *PLAIN[1:4]])
     path.write_text(content, newline="")
@@ -147,7 +147,7 @@ def test_a_csv_reader_sees_one_change(
 
 @pytest.mark.parametrize("data_format", [DataFormat.CSV, DataFormat.DB])
 def test_dumps_of_our_own_are_changed(builder: EventLogBuilder, dump: Dump, data_format: DataFormat) -> None:
-    """What the writer of dumps writes, this can change; the other rows and attributes are the same."""
+    """Dumps of our own writer can be changed. The other rows and attributes stay the same."""
     labels = builder.string('PTA@model@weight,user:label, "one"')
     first = builder.malloc(0x1000, 64, attribute_id=labels)
     builder.malloc(0x2000, 128)
@@ -323,7 +323,7 @@ def test_a_failure_leaves_the_file_as_it_was(
 
 
 def test_a_file_that_changes_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another program added would be lost."""
+    """Otherwise the rows that another program added would be lost."""
     path = tmp_path / "dump.csv"
     path.write_text("".join([HEADER, *PLAIN]))
     real = os.fsync

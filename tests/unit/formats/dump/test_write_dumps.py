@@ -297,7 +297,7 @@ def test_config_is_written_once(builder: EventLogBuilder, dump: Dump) -> None:
 
 
 def test_events_that_only_analyses_need_are_not_written(builder: EventLogBuilder, dump: Dump) -> None:
-    """What was collected beside what was chosen is in the log, and in no dump."""
+    """Events that were collected beside the chosen ones are in the log, and in no dump."""
     block = builder.malloc(0x1000, 64)
     builder.add(ATEN_START, name_id=builder.string("aten.add"))
     builder.access(block, 0x1000)

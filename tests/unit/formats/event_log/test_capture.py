@@ -89,7 +89,7 @@ def test_slots_without_commit_marker_are_skipped(builder: EventLogBuilder) -> No
 
 
 def test_holes_are_not_read(builder: EventLogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the flight recorder punched out costs no time, even if it is a terabyte."""
+    """Holes that the flight recorder punched cost no time, even if they are a terabyte."""
     builder.add(ATEN_START, sequence=1)
     directory = builder.write()
     path = builder.log / "events_0.segment"
@@ -290,7 +290,7 @@ def test_older_versions_are_read(builder: EventLogBuilder) -> None:
 
 
 def test_kinds_without_rows_make_no_device(builder: EventLogBuilder) -> None:
-    """What is known of a device of which nothing else is recorded needs no folder of its own."""
+    """A device without other records needs no folder of its own."""
     builder.add(ATEN_START, device=1)
     builder.add(RESERVED, device=2)
     builder.add(DEVICE_USAGE, device=3)

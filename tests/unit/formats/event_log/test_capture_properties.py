@@ -1,4 +1,4 @@
-"""What holds of every event log, whatever happened to it."""
+"""Some properties hold for every event log, whatever happened to it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_as_many_modules_as_fit(tmp_path: Path) -> None:
 
 
 def test_a_line_table_of_megabytes() -> None:
-    """With one endless number in it, or with a million entries, each of which is asked for."""
+    """The table has one endless number in it, or a million entries that are all asked for."""
     endless = b"\xe8" + b"\x7f" * 5_000_000
     assert line_of_offset(endless, LineTableFormat.PYTHON311, 1, 0) is not None
     entries = b"\xd8" * 1_000_000

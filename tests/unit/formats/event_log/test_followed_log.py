@@ -95,7 +95,7 @@ def test_a_tail_becomes_a_block_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_blocks_that_were_given_back_are_counted(tmp_path: Path) -> None:
-    """What was read of them while they were the tail was not missed."""
+    """Blocks that were read while they were the tail do not count as missed."""
     log = EventLogBuilder(tmp_path, tail_records=100, header_fields={"maximum_log_bytes": 1 << 20})
     expected = [log.malloc(0x1000, 64) for _ in range(150)]
     log.write()
@@ -210,7 +210,7 @@ def test_a_block_that_was_kept_and_has_ended_unseen(tmp_path: Path) -> None:
 
 
 def test_files_are_opened_for_reading_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is created, written, locked or mapped, and times of files stay as they are but for that of reading."""
+    """Nothing is created, written, locked or mapped. Times of files stay as they are, except that of reading."""
     log = EventLogBuilder(tmp_path)
     log.malloc(0x1000, 64, python_stack_id=log.python_stack((log.code("a.py", "f", 1), 0)))
     log.kept = {0: [Event(1, MALLOC, size=64, pool=HOST)]}
@@ -293,7 +293,7 @@ def test_a_capture_that_goes_away(tmp_path: Path) -> None:
 
 
 def test_whether_the_program_still_runs(tmp_path: Path) -> None:
-    """By its number and its start, of which no other process has both."""
+    """A process is known by its number and its start: no other process has both."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     for fields, life in (
         ({"process_start_ticks": ticks}, Life.RUNNING),
@@ -318,7 +318,7 @@ def test_whether_the_program_still_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("position", [0, 4096, BLOCKS_OFFSET + 1, 1 << 40, 1 << 62, (1 << 64) - 4096])
 def test_a_header_that_says_nonsense_of_the_tail_ends(position: int, tmp_path: Path) -> None:
-    """What is in the file bounds what is looked at, and blocks are read as far as they go."""
+    """The size of the file bounds the search, and blocks are read as far as they go."""
     log = EventLogBuilder(tmp_path, tail_records=100)
     numbers = [log.malloc(0x1000, 64) for _ in range(250)]
     log.write()

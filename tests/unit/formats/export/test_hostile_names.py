@@ -46,7 +46,7 @@ def recording_named(name: str) -> Recording:
 
 
 def written(recording: Recording) -> dict[str, bytes]:
-    """What each format that is one file makes of a recording."""
+    """The file that each format of one file makes of a recording."""
     found = {}
     for word, one in EXPORT_FORMATS.items():
         if one.write is not None:

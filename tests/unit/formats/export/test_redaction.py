@@ -123,7 +123,7 @@ def test_dumps_are_redacted_too(name: str, tmp_path: Path, current_folder: Path)
 
 
 def _numbers(recording: Recording) -> dict[str, Any]:
-    """What the analyses say in numbers."""
+    """The numbers in the answers of the analyses."""
     owned, _ = owned_blocks(recording)
     sites = call_sites(recording, recording.blocks)
     by_site = recording.blocks.join(sites, on=["python_stack_id", "native_stack_id", "name_id"], nulls_equal=True)

@@ -33,14 +33,14 @@ SITE = "/home/me/model.py(9): forward\n/home/me/train.py(5): <module>"
 
 
 def content_of(write: Callable[..., tuple[str, ...]], recording: Recording, measure: Measure = Measure.PEAK) -> bytes:
-    """What a writer writes."""
+    """The bytes that a writer writes."""
     content = bytearray()
     assert write(recording, content.extend, ExportChoice("a run", measure)) == ()
     return bytes(content)
 
 
 def expected_sums(recording: Recording) -> dict[str, dict[Measure, int | Fraction]]:
-    """What all stacks of each pool are together, summed up block by block."""
+    """The sum of all stacks of each pool, block by block."""
     found = {}
     last_ns = recording.events["timestamp_ns"].max()
     for device, pool, peak_bytes, sequence in peak_moments(recording.blocks).rows():

@@ -44,7 +44,7 @@ VIEWER_OPCODES = frozenset(
         "DICT", "SETITEM",
     }
 )  # fmt: skip
-"""What the viewer in browsers knows of pickles (torch/utils/viz/MemoryViz.js)."""
+"""The opcodes of pickles that the viewer in browsers knows (torch/utils/viz/MemoryViz.js)."""
 
 
 def exported(recording: Recording) -> tuple[dict[str, Any], bytes, tuple[str, ...]]:

@@ -141,7 +141,7 @@ class Allocator:
 
 
 def totals(blocks: pl.DataFrame, end: str, size: str, moments: list[int]) -> list[int]:
-    """What some blocks add up to at each moment, by the definition."""
+    """The sum of some blocks at each moment, by the definition."""
     lives = blocks.select("malloc_sequence", end, pl.col(size).fill_null(0)).rows()
     return [
         sum(bytes_ for begin, gone, bytes_ in lives if begin <= now and (gone is None or gone > now)) for now in moments
@@ -194,7 +194,7 @@ def test_counters_of_an_allocator(
 def test_segments_that_grow_and_shrink_page_by_page(
     tmp_path_factory: pytest.TempPathFactory, ranges: list[tuple[bool, int, int]], cut: int
 ) -> None:
-    """What is mapped at once may be unmapped in parts, and the other way round: pages are counted."""
+    """Pages that were mapped at once may be unmapped in parts, and the other way round: pages are counted."""
     page, base = 2 * MIB, 0x7F0000000000
     mapped: set[int] = set()
     trace, held = [], []

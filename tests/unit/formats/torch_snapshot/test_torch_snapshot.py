@@ -134,7 +134,7 @@ def test_segments_that_grew_before_and_within_the_history(tmp_path: Path) -> Non
 
 
 def test_a_failed_allocation_says_how_much_the_device_had(tmp_path: Path) -> None:
-    """What the allocator was told when memory ran out is part of the answer; without it nothing is made up."""
+    """The answer has the device's free bytes at a failure if the snapshot has them. Otherwise nothing is made up."""
     path = tmp_path / "snapshot.pickle"
     trace = [
         event("segment_alloc", SEGMENT, 2 << 20, 1),

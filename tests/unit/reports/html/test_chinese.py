@@ -107,7 +107,7 @@ def without_steps() -> Recording:
 
 
 def pages(folder: Path) -> Iterator[dict[str, Any]]:
-    """Pages about what was found and what was not, in one process and in several, from logs and dumps, and of a program on an NPU."""
+    """Pages with findings and without, of one process and several, from logs and dumps, and of a program on an NPU."""
     capture = write_run(folder / "one")
     recording = load(capture)
     yield page(recording)
@@ -207,7 +207,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
 
 @pytest.mark.parametrize("is_small", [True, False])
 def test_every_refusal_of_an_allocator_is_said(is_small: bool) -> None:  # noqa: FBT001
-    """What was looked for, what was free and where, what went back, and what holds the room."""
+    """A refusal says what was looked for, what was free and where, what went back, and what holds the room."""
     size = 3 << 30
     holders = (Holder(0, size, size, size, 2, 0, size, "/app/train.py(3): work", pin_is_freed=False),)
     full = Refusal(size, 32, is_small, True, size, 3, size, size, holders, 2, size, 1, size, size)
@@ -224,7 +224,7 @@ def test_every_refusal_of_an_allocator_is_said(is_small: bool) -> None:  # noqa:
 
 
 def test_every_change_of_watched_memory_is_said() -> None:
-    """What was watched, how it changed, and what else is known of it."""
+    """A change says which memory was watched, how it changed, and what else is known of it."""
     base: dict[str, Any] = {
         "verdict": "unexpected", "name": "weights", "output": 1, "address": 4096, "size": 2048, "device": 0, "is_exact": True,
         "first": 0, "last": 63, "is_beside": False, "neighbour_is_written": True, "neighbour_address": 2048, "neighbour_size": 2048,

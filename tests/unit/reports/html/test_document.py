@@ -39,7 +39,10 @@ def document_of(*recordings: Recording) -> dict[str, Any]:
 
 
 def like_one(recording: Recording, count: int) -> list[ProcessPart]:
-    """What the report of so many processes has of them if each did the same: it is judged once, which takes longer than the rest."""
+    """The parts of a report of so many equal processes.
+
+    One of them is judged, and only once: judging takes longer than the rest.
+    """
     (part,) = report_parts([recording], process_count=count)
     return [
         dataclasses.replace(part, summary=dataclasses.replace(part.summary, process_id=number))

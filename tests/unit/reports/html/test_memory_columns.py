@@ -94,7 +94,7 @@ def test_no_peak_is_lost(recording: Recording, count: int) -> None:
 @examples(by_day=25)
 @given(recordings(), st.integers(1, 90))
 def test_owners_add_up_to_the_moment_of_each_column(recording: Recording, count: int) -> None:
-    """What is drawn in a column was in use at one moment of it: the sum of its owners is the total right then."""
+    """The bytes of a column were in use at one moment of it: the sum of its owners is the total right then."""
     totals = totals_of(recording)
     found = columns_of(recording, count)
     if found is None:

@@ -72,7 +72,7 @@ class Elements(HTMLParser):
         return [(attributes, text) for name, attributes, text in self.found if name == tag]
 
     def data(self) -> dict[str, Any]:
-        """What the page shows."""
+        """The data that the page shows."""
         (text,) = (text for attributes, text in self.named("script") if attributes.get("id") == DATA_ID)
         found: dict[str, Any] = json.loads(text)
         return found
@@ -211,7 +211,7 @@ def test_every_word_has_a_use_and_every_use_a_word() -> None:
 
 
 def test_languages_fill_in_the_same() -> None:
-    """What stands in braces is the same in each."""
+    """Names in braces are the same in each language."""
     english, chinese = LANGUAGES["en"].words, LANGUAGES["zh"].words
     for key, text in english.items():
         assert re.findall(r"{\w+}", text) == sorted(re.findall(r"{\w+}", chinese[key]), key=text.index), key
@@ -231,7 +231,7 @@ def test_headings_in_the_sources_have_chinese_words() -> None:
 
 
 def test_the_page_is_in_a_language_for_small_screens_and_both_themes() -> None:
-    """What readers of screens and printers need."""
+    """The page has what readers of screens and printers need."""
     page = page_of(leaking())
     assert '<html lang="en">' in page
     style = (ASSETS / "static" / "report.css").read_text(encoding="utf-8")

@@ -61,7 +61,7 @@ def test_deep_stacks_keep_their_inner_frames() -> None:
 
 
 def test_very_many_stacks_make_a_tree_of_bounded_size() -> None:
-    """What is put together is still added up."""
+    """Stacks that are put together still add up."""
     trace = Trace()
     for line in range(5000):
         trace.malloc(1000, f"/app/a{line % 500}.py({line}): f\n/app/b{line % 70}.py(1): g\n/app/c{line}.py(1): h")

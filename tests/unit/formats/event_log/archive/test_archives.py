@@ -48,7 +48,7 @@ def archive_of(folder: Path) -> Path:
 
 
 def assert_same(one: Recording, other: Recording) -> None:
-    """All that recordings hold, but for where they are from."""
+    """Both recordings hold the same, except for where they are from."""
     for name in TABLES:
         assert getattr(one, name).equals(getattr(other, name)), name
     for name in ("form", "process_id", "coverage", "problems", "facts"):
@@ -238,7 +238,7 @@ def test_names_of_folders(name: str, tmp_path: Path) -> None:
 
 
 def test_the_folder_is_not_overwritten(tmp_path: Path) -> None:
-    """What has its name stays as it is, and nothing else is left."""
+    """A folder that has the name stays as it is, and nothing else is left."""
     folder = random_log(tmp_path, 1)
     path = archive_of(folder)
     before = sorted(file for file in tmp_path.rglob("*"))

@@ -49,7 +49,7 @@ def test_other_programs_read_them() -> None:
     ids=["more", "less", "a column more", "a column less"],
 )
 def test_another_shape_is_refused(names: tuple[str, ...], rows: int) -> None:
-    """What is expected is known from elsewhere."""
+    """The reader knows from elsewhere which names and rows to expect."""
     with pytest.raises(ByteTableError, match="it does not hold"):
         read_table(table(1000), names, rows)
 

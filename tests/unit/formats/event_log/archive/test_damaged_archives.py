@@ -67,7 +67,7 @@ def described(content: bytes, **values: Any) -> bytes:
 
 
 def refusal(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> str:
-    """What a verb says of a file: one line, and perhaps a hint."""
+    """The words of a verb about a file: one line, and perhaps a hint."""
     path = tmp_path / "run.msmemscope"
     path.write_bytes(content)
     assert main(["stats", str(path)]) in {1, 2}
@@ -106,7 +106,7 @@ def refusal(tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]) 
 def test_a_description_that_lies(
     values: dict[str, Any], said: str, content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it claims must be there, and possible."""
+    """The parts that a description claims must be there, and possible."""
     assert said in refusal(tmp_path, described(content, **values), capsys)
 
 
