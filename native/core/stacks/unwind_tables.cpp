@@ -31,8 +31,8 @@ struct CodeRange {
     const unsigned char* index;
 };
 
-// The last ones that were asked for. The loader calls with its lock held, so one thread at a time looks at them; a
-// signal handler of that thread comes in between, which is why a range is made empty before it is written.
+// The code ranges that were asked for last. The loader calls us with its lock held, so one thread at a time looks at
+// them. A signal handler of that thread can come in between, so a range is made empty before it is written.
 // ThreadSanitizer does not know that lock.
 #define MSMEMSCOPE_UNDER_LOADER_LOCK __attribute__((no_sanitize("thread")))
 constexpr std::size_t kMostRemembered = 32;

@@ -1,8 +1,8 @@
-// What the core needs to know of the user's configuration.
+// The part of the user's configuration that the core needs.
 //
-// It arrives as text, lines of key=value (see src/msmemscope/configuration/settings.py, which writes
-// it), through the environment or from Python. The whole text is kept, because every
-// line is also recorded as a fact in the event log.
+// It arrives as text, in lines of key=value, through the environment or from Python.
+// src/msmemscope/configuration/settings.py writes it. The whole text is kept, because every line is also recorded as a
+// fact in the event log.
 #pragma once
 
 #include <cstddef>
