@@ -8,7 +8,7 @@
 
 namespace msmemscope::atb {
 
-// What is collected now.
+// Which kinds of events are collected now.
 bool collects_operators() noexcept;
 bool collects_kernels() noexcept;
 bool collects_accesses() noexcept;

@@ -25,7 +25,7 @@ Function erased(Ours ours) {
     return reinterpret_cast<Function>(ours);
 }
 
-// What is not listed does nothing, as if there were no tool.
+// Functions that are not listed do nothing, as if there were no tool.
 const Slot kSlots[] = {
     {kCore, kMark, erased(&mark)},
     {kCore, kRangeStart, erased(&range_start)},

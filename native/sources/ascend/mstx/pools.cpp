@@ -48,7 +48,7 @@ Domain domains[] = {
     {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, {}, {}, {}, {}},
 };
 
-// What torch_npu once called ptaCaching.
+// The earlier name of ptaCaching in torch_npu.
 constexpr const char* kOldCachingName = "msleaks";
 
 Domain* domain_of(void* handle) noexcept {
