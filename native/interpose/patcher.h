@@ -15,8 +15,8 @@ void* find_function(const char* name) noexcept;
 // Patches what is loaded now, and from now on what is loaded later. Callable again.
 __attribute__((visibility("default"))) void install_hooks() noexcept;
 
-// The hook that a program gets when it looks up this function by its name in what a handle of dlopen stands for; null
-// if it gets the function itself. No hook leads there before some image's calls do.
+// The hook that a program gets when it looks up this function by its name with a handle of dlopen. Null if it gets the
+// function itself. No hook leads there before the calls of some image do.
 void* replacement_by_name(const char* name, void* handle) noexcept;
 
 // Patches the images that were loaded since the last time. The caller holds the loader's lock: nothing is loaded or
