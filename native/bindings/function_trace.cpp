@@ -200,7 +200,7 @@ __attribute__((noinline)) void look_up(PyCodeObject* code) {
     place_of(code) = found;
 }
 
-// What is to be written of a call of a function; an id of 0 says nothing.
+// The code as it is written in records of a call of a function; an id of 0 says nothing.
 KnownCode known(PyCodeObject* code) {
     const KnownCode& place = place_of(code);
     if (__builtin_expect(place.code != code, 0)) {
@@ -280,8 +280,8 @@ int profile(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     return 0;
 }
 
-// Installs the profile function in every thread that exists, or removes it where it is still ours: the
-// program may have put a profiler of its own in its place.
+// Installs the profile function in every thread that exists, or removes it where it is still ours. The program may have
+// put a profiler of its own in its place.
 void profile_all_threads(bool on) {
 #if PY_VERSION_HEX >= 0x030C0000
     if (on) {

@@ -1,4 +1,4 @@
-// What is known of an operator once and for all.
+// Facts about an operator that are found once and for all.
 #pragma once
 
 #include <Python.h>

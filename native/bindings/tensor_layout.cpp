@@ -39,8 +39,8 @@ struct Layout {
     std::size_t storage_address;  // in the storage
 };
 
-// Of every torch that was seen, it is the same in all of a process: once it is known it stays, and is read by any
-// thread.
+// In every torch that was seen, the layout is the same in all of a process. Once it is known it stays, and any thread
+// reads it.
 Layout layout{};
 std::atomic<bool> is_known{false};
 std::uint64_t own_dispatch_key = 0;
