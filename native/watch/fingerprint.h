@@ -1,4 +1,4 @@
-// What memory was when it was looked at last, and what of it is different now.
+// The content of memory at the last look, and which bytes are different now.
 #pragma once
 
 #include <cstdint>

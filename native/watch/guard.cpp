@@ -1,8 +1,10 @@
 // Automatic watching: blocks that no operator may write must not change, whoever they belong to.
 //
-// In turn, pieces of all live blocks are looked at right before an operator and again right after it, as many as
-// the budget allows; what an operator may write is looked at afresh when it has ended. Behind each piece of memory
-// that an operator may write, the beginning of the next block is looked at too, because that is where an overrun goes.
+// These pieces of memory are looked at around an operator:
+// - Pieces of all live blocks take turns, as many as the budget allows. They are looked at right before the operator
+//   and again right after it.
+// - Memory that the operator may write is looked at afresh when it has ended.
+// - Behind each piece of such memory, the beginning of the next block is looked at too. An overrun goes there.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -88,7 +90,7 @@ bool Guard::is_settled(const Guarded& guarded, const Vector<Running>& all, const
         return false;
     }
     for (const Running& running : all) {
-        // What was allocated since an operator began may be its result, which it is still making.
+        // A block that was allocated since an operator began may be its result, which it is still making.
         if (&running != except &&
             (running.moment <= guarded.birth_moment || running.may_write(Range{guarded.begin(), guarded.end()}))) {
             return false;
@@ -319,7 +321,8 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
             used += look(guarded, kNeighbourSegments, finding, moment, running.name);
         }
     }
-    // What was written is known again at once, as far as the budget goes; the rest when its turn comes.
+    // The memory that was written is known again at once, as far as the budget goes. The rest follows when its turn
+    // comes.
     for (const Range& range : running.writes) {
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;

@@ -14,7 +14,8 @@ struct Look {
     std::uint64_t bytes_read;
 };
 
-// Looks at memory, the first time wholly; now and then wholly all the same, which must come to the same.
+// Looks at memory. The first look reads all of it. Later looks read only the pages that were written, if the kernel
+// tells. Now and then they read all of it as well, and must come to the same result.
 //
 // pages: of the same memory, and of nobody else.
 Look look_narrowly(Fingerprint& fingerprint, WrittenPages& pages, const Content& content, Reading reading,

@@ -18,7 +18,7 @@ struct OperatorName {
     void set(const Operator& one) noexcept;
 };
 
-// What lies beside the memory that an operator may write, in the same block, as it was right before.
+// Memory beside the memory that an operator may write, in the same block, as it was right before the operator.
 struct Margin {
     std::uint64_t piece;  // of automatic watching, by its address
     Content content;

@@ -224,7 +224,8 @@ std::uint32_t add(Target target, const Content& content, format::Device device, 
         return 0;
     }
     State& held = *entry;
-    // What is seen of it now holds, and is not forgotten when the first operator begins.
+    // Do this first. Then the content that is seen below stays valid, and is not forgotten when the first operator
+    // begins.
     const bool collects = prepare(held);
     for (Watched& watched : held.watched) {
         if (watched.ended_because == nullptr && watched.target != Target::kWindow &&
@@ -342,7 +343,7 @@ void kernel_ends(const char* name, std::size_t name_bytes, format::Device device
     running->name.set(Operator{Source::kKernel, name, name_bytes, 0, device});
     const auto kind = static_cast<std::uint64_t>(Source::kKernel);
     running->name.call = ++held.calls[hash_bytes(running->name.text, std::strlen(running->name.text), kind)];
-    // What was seen when it began, which is still what the fingerprints hold.
+    // The content that was seen when it began. The fingerprints still hold it.
     dump_all(held, running->name, true);
     end(held, *running, Writes{}, nullptr, 0, site);
 }

@@ -1,11 +1,11 @@
 // Watching memory: who overwrote it?
 //
-// Observers of operators tell when one begins and ends; watched memory is looked at both times. What has changed
-// becomes an event (FORMAT.md, "Watched memory"), and what was seen goes to files (dump_files.h). While nothing is
-// watched, all of it costs one branch: is_active().
+// Observers of operators tell when one begins and ends. Watched memory is looked at both times. A change becomes an
+// event (FORMAT.md, "Watched memory"). The content goes to files (dump_files.h). While nothing is watched, all of it
+// costs one branch: is_active().
 //
-// One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known
-// block cannot go away while it is read. None of these functions may be called inside a RecordingScope.
+// One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known block
+// cannot go away while it is read. None of these functions may be called inside a RecordingScope.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace msmemscope::watch {
 
-// What an operator may write: all that overlaps these ranges.
+// The memory that an operator may write: everything that overlaps these ranges.
 struct Writes {
     const Range* ranges = nullptr;
     std::size_t count = 0;
@@ -27,8 +27,8 @@ struct Writes {
     bool come_later = false;
 };
 
-// Who tells of an operator; one of each can run on a thread at a time, kernels within operators, and operators within
-// graphs that torch has compiled.
+// The observer that tells of an operator. On a thread one of each can run at a time: kernels within operators, and
+// operators within graphs that torch has compiled.
 enum class Source : std::uint8_t { kAten = 0, kAtb = 1, kAtbKernel = 2, kKernel = 3, kGraph = 4 };
 
 struct Operator {
