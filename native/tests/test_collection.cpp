@@ -1,4 +1,4 @@
-// What is recorded while collecting, while not, and when collection begins late.
+// The records while events are collected, while they are not, and after collection begins late.
 #include <unistd.h>
 
 #include <cerrno>
