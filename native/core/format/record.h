@@ -19,8 +19,9 @@ enum class EventKind : std::uint8_t {
     kAccessRead = 3,
     kAccessWrite = 4,
     kAccessUnknown = 5,
-    // The memory of a freed block can be handed out again, because the streams that used it have got so far. Its
-    // address and size are as in its FREE. The field extra is the block's MALLOC. Not a row of a dump.
+    // The memory of a freed block can be handed out again, because the streams that used it have got so far. It is the
+    // block that was freed last at this address. The address and size are as the allocator has them, and extra is 0.
+    // Not a row of a dump.
     kFreeCompleted = 6,
     // A sample of the host memory of the whole process, and its end (observe/host_samples.h). The size is that of the
     // block, and name is the function that allocated it. The extra of a HOST_SAMPLE is the bytes that it stands for.
@@ -57,8 +58,9 @@ enum class EventKind : std::uint8_t {
     kStartTrace = 42,
     kStopTrace = 43,
     kStep = 44,
-    // A step ended as far as the program's own doing tells: an optimizer stepped, or the outermost module's forward
-    // ended (attribute step_source). Nobody said so; what a program says itself counts instead. Not a row of a dump.
+    // A step seems to have ended: an optimizer stepped, or the outermost module's forward ended (attribute
+    // step_source). Nobody said so. If the program itself says when steps end, that counts instead. Not a row of a
+    // dump.
     kImpliedStep = 45,
     // Likewise: an allocation that failed, size the bytes asked for, address the bytes that were free on the device.
     kAllocatorOom = 46,
@@ -84,14 +86,16 @@ enum class EventKind : std::uint8_t {
     // Watching a piece of memory began, and ended.
     kWatchStart = 56,
     kWatchStop = 57,
-    // A block is alive, and what of the program refers to it: the name is the chain of references. Not a row of a dump.
+    // A block is alive, and a part of the program refers to it. The name is the chain of references. Not a row of a
+    // dump.
     kHolder = 58,
     kFunctionCall = 60,
     // MAPPED: physical memory of a driver was mapped at an address. Its extra is the MALLOC of the physical memory.
     // UNMAPPED: the mapping at an address is gone. Neither is a row of a dump.
     kMapped = 61,
     kUnmapped = 62,
-    // How much was asked for of a block, whose size is what its allocator made of it. Not a row of a dump.
+    // The bytes that were asked for of a block. The block's own size is what its allocator made of them. Not a row of a
+    // dump.
     kRequested = 63,
 };
 
@@ -162,15 +166,20 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
-    // STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1. 0
-    // if nobody asked. Otherwise 0.
+    // - MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
+    // - FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it. ALLOCATOR_OOM: bytes that were free on the
+    //   device.
+    // - STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1.
+    //   It is 0 if nobody asked.
+    // - Others: 0.
     std::uint64_t address;
-    // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
-    // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
-    // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes
-    // in use. OWNER, HOLDER: bytes of the block. OOM, REQUESTED: bytes asked for. WATCH*: bytes watched. MAPPED: bytes
-    // mapped. HOST_SAMPLE*: bytes of the block. HOST_MEMORY: bytes. Otherwise 0.
+    // - MALLOC, OWNER, HOLDER, HOST_SAMPLE*: bytes of the block.
+    // - FREE: bytes of the block freed (positive; 0 if the block was never seen).
+    // - ACCESS: bytes of the tensor. WATCH*: bytes watched. MAPPED: bytes mapped.
+    // - OOM, REQUESTED: bytes asked for. FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it.
+    // - STEP: the step that ended. IMPLIED_STEP: how many of this source have ended.
+    // - RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use. HOST_MEMORY: bytes.
+    // - Others: 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -191,6 +200,7 @@ struct Record {
     std::uint32_t native_stack_id;
     // The meaning of extra by kind. The sequence of a MALLOC is 0 if no such block is known.
     // - FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, REQUESTED: sequence of the block's MALLOC.
+    // - ALLOCATOR_*, SEGMENT_*: the stream.
     // - FUNCTION_CALL: CLOCK_REALTIME at the return. A call of Python code has the code id in attribute_id.
     // - KERNEL_*: stream id << 32 | task id.
     // - RANGE_*: range id. MARK and RANGE_START have the stream id among the attributes.
