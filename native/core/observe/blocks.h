@@ -57,14 +57,15 @@ void undo_free(const EndingBlock& ending) noexcept;
 // known. Costs little if these labels were the last that the block was given.
 bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 
-// Records what of the program refers to the live block that contains this address; false if no such block has a record.
+// Records which part of the program refers to the live block that contains this address. False if no such block has a
+// record.
 bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept;
 
-// Records how much was asked for of a live block, whose size is what its allocator made of that.
+// Records the bytes that were asked for of a live block. The block's own size is what its allocator made of them.
 void note_requested(format::Pool pool, std::uint64_t address, std::uint64_t bytes) noexcept;
 
-// Physical memory of the driver (its handle stands for it) was mapped at an address; and what was mapped there is no
-// more. Both to be called after the real call; recorded where allocations are.
+// note_mapped: physical memory of the driver was mapped at an address. Its handle stands for it. note_unmapped: the
+// mapping at an address is gone. Call both after the real call. They are recorded where allocations are.
 void note_mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t bytes) noexcept;
 void note_unmapped(std::uint64_t address) noexcept;
 

@@ -1,10 +1,12 @@
 // Memory of the host that is no tensor: a sample of the allocations of the whole process, each with its call stack.
 //
 // Every allocated byte has the same chance of being sampled. The distances between sampled bytes have an exponential
-// distribution (a Poisson process) with a mean of 512 KiB. So an allocation of s bytes is sampled with a chance of 1 -
-// exp(-s / mean). It stands for s / (1 - exp(-s / mean)) bytes. Sums of these are right on average, whatever the sizes.
-// A thread with more than one sample per 250 us takes a larger mean. The mean depends only on earlier samples, so the
-// sums stay right.
+// distribution (a Poisson process) with a mean of 512 KiB.
+// - An allocation of s bytes is sampled with a chance of 1 - exp(-s / mean).
+// - It stands for s / (1 - exp(-s / mean)) bytes.
+//
+// Sums of these are right on average, whatever the sizes. A thread with more than one sample per 250 us takes a larger
+// mean. The mean depends only on earlier samples, so the sums stay right.
 //
 // An allocation that is not sampled costs a subtraction and a branch. A free of such a block costs one look at a table
 // of 64 KiB. Nothing here takes a lock or allocates. The samples lie in ProcessState, which fork wipes. So a child

@@ -109,7 +109,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
             return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
         }
     }
-    if (is_own_code(address)) {  // between two functions of the program, one of which we stand in front of
+    if (is_own_code(address)) {  // between two functions of the program: we stand in front of one
         return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
     }
     if (walk.count < NativeChain::kMostFrames) {

@@ -124,7 +124,7 @@ const unsigned char* find_index(std::uint64_t address) noexcept {
     return search.index;
 }
 
-// Ways in which a pointer is encoded (DW_EH_PE): what it is relative to, and of an index whose table is sorted.
+// Encodings of a pointer (DW_EH_PE): relative to its own place, and that of an index whose table is sorted.
 constexpr unsigned char kRelativeToPlace = 0x10;
 constexpr unsigned char kSortedTable =
     0x3B;  // two 32-bit offsets from the index an entry: of a function, of its tables

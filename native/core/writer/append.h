@@ -46,9 +46,9 @@ inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t n
     lease.is_contended = before != 0 && lease.next != before;
 }
 
-// A number of the thread's own lease: where threads are many and fast, the counter that they share would be all that
-// they wait for. Larger than the thread's last one, and than after(): what must come behind an event of another thread
-// has to name it.
+// A number of the thread's own lease. With many fast threads, all of them would wait for the counter that they share.
+// The number is larger than the thread's last one. It is also larger than after(). If a record must come behind an
+// event of another thread, after() has to name that event.
 template <typename After>
 __attribute__((always_inline)) inline std::uint64_t take_leased_number(ProcessState& state, std::uint64_t now,
                                                                        After after) noexcept {

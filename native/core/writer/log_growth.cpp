@@ -46,7 +46,7 @@ const char* describe_error(int error) noexcept {
     }
 }
 
-// A line on stderr and no fact of the capture: for what keeps the log from being written.
+// A line on stderr and no fact of the capture, because the log cannot be written.
 void write_line(const char* line, int length) noexcept {
     if (length > 0) {
         write_stderr_line(line, static_cast<std::size_t>(length));

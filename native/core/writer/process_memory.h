@@ -8,7 +8,7 @@ namespace msmemscope {
 // Bytes of physical memory. Zeros where the kernel does not say.
 struct ProcessMemory {
     std::uint64_t resident;
-    // Of these, what belongs to no file and to no memory that is shared: heaps, stacks, private mappings.
+    // The part of these that belongs to no file and to no shared memory: heaps, stacks, private mappings.
     std::uint64_t anonymous;
 };
 

@@ -108,8 +108,8 @@ bool is_selected(EventSelection selection) noexcept;
 void start_collecting(const RecordingScope& scope) noexcept;
 void stop_collecting(const RecordingScope& scope) noexcept;
 
-// Nothing of what was recorded so far counts: it is not what was asked for. To be called while nothing is collected;
-// blocks that are alive are recorded as existing when collection begins again.
+// Nothing that was recorded so far counts, because the user did not ask for it. Call this while nothing is collected.
+// When collection begins again, live blocks are recorded as existing.
 void take_back(const RecordingScope& scope) noexcept;
 
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).

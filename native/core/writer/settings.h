@@ -35,7 +35,7 @@ struct DeviceSelection {
 
     bool cpu;
     std::uint8_t whole_kinds;  // a bit for each kind that is observed whatever the index
-    std::uint8_t kinds;        // and for each of which some device is
+    std::uint8_t kinds;        // and for each kind with some observed device
     std::size_t named_count;
     format::Device named[kMostNamed];
 

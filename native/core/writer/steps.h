@@ -21,12 +21,12 @@ namespace msmemscope {
 // All of them to be called outside of any scope.
 namespace steps {
 
-// start() where collection is on already, because it began with the program: step 1 of msmemscope.step() begins here.
-// Of what came before, only the blocks that are still alive are there, as existing.
+// Called by start() if collection is on already, because it began with the program. Step 1 of msmemscope.step() begins
+// here. Of earlier blocks only those that are still alive count, as existing.
 void begin_first_step() noexcept;
 
-// Begins or ends what start() and stop() mean: within it, events are collected while a chosen step runs, or always if
-// none was chosen.
+// Begins or ends the extent of start() and stop(). Within it, events are collected while a chosen step runs, or always
+// if none was chosen.
 void begin_tracing() noexcept;
 void end_tracing() noexcept;
 
@@ -40,7 +40,7 @@ void begin_range(std::uint64_t range) noexcept;
 // Other ranges are passed over.
 void end_range(std::uint64_t range) noexcept;
 
-// Whether steps were chosen and nothing says yet what the steps are: what is recorded now may be taken back.
+// Whether steps were chosen, and nothing says yet what the steps are. Then the records of now may be taken back.
 bool are_undecided() noexcept;
 
 // The source of an implied step, if the program itself says nothing of steps. An optimizer's step counts before a
