@@ -238,7 +238,7 @@ const MkiLayout* mki_layout_of(const void* inputs, const void* outputs) noexcept
             return layout;
         }
     }
-    // Otherwise what the first of them holds tells it. Of the second, more might be read than there is.
+    // Otherwise the content of the first one tells it. In the second one we might read beyond its end.
     const MkiLayout* found = nullptr;
     std::uint64_t most = 0;
     for (const MkiLayout* layout : layouts) {

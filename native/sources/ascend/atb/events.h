@@ -1,4 +1,4 @@
-// The events of an ATB operator and of a kernel: what is written of them.
+// The records of an ATB operator and of a kernel.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Marks by which a library tells the sanitizer of torch_npu what an operator reads and writes.
+// Marks of libraries for the sanitizer of torch_npu. They tell what an operator reads and writes:
 //   sanitizer-op: name=OPERATOR;read=ALIAS:ADDRESS:SIZE,...;write=ALIAS:ADDRESS:SIZE,...
 #pragma once
 

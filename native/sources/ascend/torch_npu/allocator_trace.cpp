@@ -102,7 +102,7 @@ thread_local std::uint64_t freeing{0};
 enum class State : std::uint8_t { kKnown, kUnknown, kLeftOut };  // the last: and entries were left out, which is noted
 std::atomic<State> states[format::kDevicesPerKind];
 
-// The thread that takes a snapshot to record the state, and what its allocators said meanwhile.
+// Whether this thread takes a snapshot to record the state, and the moments that its allocators told meanwhile.
 thread_local bool takes_state{false};
 Moment moments[format::kDevicesPerKind];
 std::size_t moment_count = 0;
@@ -113,7 +113,8 @@ void refuse(const char* why) noexcept {
     }
 }
 
-// Once what it says is recorded as it says it, and the first of it is right.
+// Notes once that the allocator is observed. Its entries must be recorded as it tells them, and the first must be
+// right.
 void note_observed() noexcept {
     if (recorder::is_selected(kSelectAllocator) && comparisons.load(std::memory_order_relaxed) != 0 &&
         !is_noted.exchange(true, std::memory_order_relaxed)) {

@@ -69,7 +69,7 @@ std::uint32_t attributes_of_block(std::uint64_t address) noexcept;
 // that is recorded then as the completion of the free.
 void block_was_given_back() noexcept;
 
-// The allocator has told mstx of a block. Compares what the tracker said of it right before, as long as that is new.
+// The allocator has told mstx of a block. Compares it with the tracker's entry right before, until enough were right.
 void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept;
 
 }  // namespace msmemscope::allocator_trace
