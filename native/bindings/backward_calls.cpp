@@ -91,7 +91,7 @@ void end_call(std::uint32_t version) noexcept {
     }
 }
 
-// Only the outermost call of a thread counts: what a backward pass calls itself belongs to who called it.
+// Only the outermost call of a thread counts. Calls within a backward pass belong to the one who called that pass.
 class BackwardCall {
 public:
     BackwardCall() noexcept {

@@ -57,7 +57,7 @@ const void* operator_of(const void* handle);
 const char* name_of_operator(const void* registered);
 const char* overload_of_operator(const void* registered);
 
-// Calls the operator with what lies on the stack, and leaves its results there. May throw what torch throws.
+// Calls the operator with the values on the stack, and leaves its results there. It may throw whatever torch throws.
 void call_boxed(const void* handle, void* stack);
 
 // A value as Python has it: tensors, lists of them, and None for anything else. New reference; null with an error set.

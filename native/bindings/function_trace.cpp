@@ -63,9 +63,10 @@ struct Trace {
     // Calls are written also while events are not collected: the program has asked for this trace by itself.
     bool unconditional = false;
     std::uint64_t epoch = 0;
-    // Functions of our own that work for the program's calls: they and what they call are not the program's.
+    // Functions of our own that work for the program's calls. Neither they nor their callees are the program's.
     std::vector<PyCodeObject*> left_out;
-    // Where our own files lie, with a slash at the end. Other functions of ours are passed over, not what they call.
+    // The folder of our own files, with a slash at the end. Other functions of ours are passed over, but not their
+    // callees.
     std::string package;
     PyCodeObject* module_call_code = nullptr;
     std::unordered_map<BuiltinKey, std::uint32_t, BuiltinHash> builtin_names;

@@ -37,7 +37,7 @@ struct TensorMemory {
 // False if the tensor must be read through Python.
 bool read_tensor(PyObject* tensor, TensorMemory& memory);
 
-// The same of a tensor where torch keeps it: of what an object of Python stands for. Needs no GIL.
+// The same for the address where torch keeps a tensor, without a Python object. Needs no GIL.
 bool read_tensor_at(const void* tensor, TensorMemory& memory);
 
 // Whether its class in Python has a dispatch of its own. Only of a tensor that was read.

@@ -33,8 +33,8 @@ void watch_operator_begins(const WatchedCall& call, const WrittenArguments& writ
 void watch_operator_ends(const WatchedCall& call, const WrittenArguments& written, const std::vector<Use>& outputs,
                          PyObject* result);
 
-// A compiled graph runs on the calling thread, and may write what is in a list of its inputs. False while nothing is
-// watched: then its end is not to be told.
+// A compiled graph runs on the calling thread, and may write the inputs in this list. False while nothing is watched.
+// Then do not tell of its end.
 bool watch_graph_begins(PyObject* inputs);
 void watch_graph_ends();
 
