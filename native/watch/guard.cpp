@@ -24,11 +24,11 @@ constexpr std::size_t kMostMargins = 64;  // of one operator
 // To know from the kernel that a piece was not written takes as long as to read so much.
 constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{8} << 10U;
 
-// Of the budget: before the operator, the same after it, and the rest for what it wrote and its neighbours.
+// A third of the budget each: before the operator, after it, and for the memory that it wrote with its neighbours.
 std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_budget_bytes / 3; }
 
 bool is_guarded(const LiveBlock& block) noexcept {
-    // Workspaces belong to whichever operator runs; the driver's blocks are what pools are cut from.
+    // Workspaces belong to whichever operator runs. Pools are cut from the driver's blocks.
     return block.size_bytes != 0 && (block.pool == format::Pool::kHost || block.pool == format::Pool::kPta);
 }
 
@@ -299,7 +299,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
             continue;
         }
         Guarded& guarded = place->second;
-        // Freed and allocated again meanwhile, or written by somebody who may: not what was looked at.
+        // Passed over if it was freed and allocated again meanwhile, or written by somebody who may.
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
             is_settled(guarded, all, &running)) {
             guarded.ask();

@@ -14,7 +14,7 @@
 namespace msmemscope::watch {
 namespace {
 
-// Between two changes that one write made: bytes that it left as they were, and what an allocator keeps between blocks.
+// The gap between two changes of one write: bytes that it left as they were, and bytes of the allocator between blocks.
 constexpr std::uint64_t kWidestGap = 256;
 
 std::uint64_t end_of(const LiveBlock& block) noexcept { return block.address + block.size_bytes; }

@@ -1,4 +1,4 @@
-// A look at memory that reads only what was written since the last one, where the kernel tells.
+// A look at memory that reads only the pages that were written since the last one, if the kernel tells.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,8 @@ struct Look {
 };
 
 // Looks at memory. The first look reads all of it. Later looks read only the pages that were written, if the kernel
-// tells. Now and then they read all of it as well, and must come to the same result.
-//
-// pages: of the same memory, and of nobody else.
+// tells. Now and then they read all of it as well, and must come to the same result. The pages must be of the same
+// memory, and of nobody else.
 Look look_narrowly(Fingerprint& fingerprint, WrittenPages& pages, const Content& content, Reading reading,
                    Change& change) noexcept;
 

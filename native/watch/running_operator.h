@@ -1,4 +1,4 @@
-// An operator that has begun and not ended, and what is known of the memory that it may write.
+// An operator that has begun and not ended, and the memory that it may write.
 #pragma once
 
 #include <cstdint>

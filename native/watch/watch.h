@@ -62,7 +62,7 @@ inline bool concerns_device() noexcept { return (activity.load(std::memory_order
 // To be called when the recorder has been configured.
 void apply_settings() noexcept;
 
-// Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all
+// Watches memory under a name, in place of an earlier watch at the same address. dump_count: looks to write, -1 for all
 // of them. Returns the watch's number, from 1; 0 if the memory cannot be read.
 std::uint32_t add(Target target, const Content& content, format::Device device, const char* name,
                   std::int64_t dump_count) noexcept;
@@ -86,7 +86,7 @@ bool watches_kernels() noexcept;
 // Whether the operator opens the window of --watch: then its outputs are asked for.
 bool asks_for_outputs(const char* name, std::size_t name_bytes) noexcept;
 
-// The process ends: what is still watched ends with it. To be called before the recorder is closed.
+// The process ends, and all watches end with it. To be called before the recorder is closed.
 void finish() noexcept;
 
 #pragma GCC visibility pop

@@ -113,7 +113,7 @@ private:
         // The part of the budget that a look at all of it takes. Bytes that were written since the last look come on
         // top.
         std::uint64_t cost() const noexcept;
-        // Asks the kernel about it and what lies behind it, so that it need not be asked about each.
+        // Asks the kernel about this piece and the pieces behind it, so that it need not be asked about each.
         void ask() const noexcept;
     };
     using Blocks = Map<std::uint64_t, Guarded>;
@@ -126,7 +126,7 @@ private:
         std::uint64_t checksum_before;
         std::uint64_t checksum_after;
 
-        // Whether the same write can have made what was found right before it in memory.
+        // Whether the same write can have made this finding and the one right before it in memory.
         bool continues(const Found& before) const noexcept;
     };
 
@@ -175,7 +175,7 @@ public:
     void note_opening(const OperatorName& running, std::size_t outputs) noexcept;
     // Once for each name: at the orderly end of the capture, or when another operator is named.
     void report() noexcept;
-    // In a forked child: what its parent has aimed at and not met is its parent's to report.
+    // In a forked child: if the parent named an operator and did not meet it, the parent reports it.
     void become_child() noexcept;
 
 private:

@@ -140,7 +140,7 @@ Followers::iterator place_of(const WrittenPages* follower, std::uint64_t begin) 
     return place;
 }
 
-// Those who can follow a part of a range are from here on, by the beginning of what they follow.
+// The followers of any part of a range begin here. They are in the order in which their memory begins.
 Followers::iterator first_that_reaches(const Range& range) noexcept {
     Kernel& one = kernel();
     return one.followers.lower_bound(range.begin > one.longest ? range.begin - one.longest : 0);

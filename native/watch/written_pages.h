@@ -33,8 +33,8 @@ public:
     // as long as `take` is called. Of unmapped memory the kernel says that nobody wrote it.
     bool follow(std::uint64_t begin, std::uint64_t end) noexcept;
 
-    // Takes what was written since `follow` or the last call, in rising order, cut to whole pages. False where that is
-    // not known: all of it may have been written, and follow is to be called again.
+    // Takes the ranges that were written since `follow` or the last call, in rising order, cut to whole pages. False if
+    // that is not known. Then all of it may have been written, and follow is to be called again.
     bool take(Vector<Range>& written) noexcept;
 
     // Asks once about all followed memory from an address on. It goes as far as memory is followed without a gap, and
@@ -44,7 +44,7 @@ public:
 
     bool is_following() const noexcept { return begin_ != end_; }
 
-    // In a forked child, before anything else: what the kernel was asked for is of the parent's memory.
+    // Call this in a forked child before anything else. The kernel was asked about the parent's memory.
     static void become_child() noexcept;
 
     // The kernel was found not to see all writes: it is not asked any more in this process.
@@ -60,7 +60,8 @@ private:
 
     std::uint64_t begin_ = 0;  // of the pages that are followed; equal where none are
     std::uint64_t end_ = 0;
-    // Since they were taken last: what is followed twice is protected again by whoever asks first.
+    // Written since they were taken last. If two follow the same page, the first one that asks protects it again, and
+    // the other one learns of the write here.
     Vector<Range> written_;
     unsigned busy_looks_ = 0;     // in a row, at which much had been written
     unsigned looks_to_wait_ = 0;  // before it is followed again
