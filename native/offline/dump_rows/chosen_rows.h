@@ -32,8 +32,8 @@ struct ChosenRows {
     std::int64_t end = 0;
 };
 
-// Finds rows. They begin at 0 and after each line feed outside of quotes. is_last says that nothing follows the
-// content, so its last row is complete, too.
+// Finds rows. They begin at 0 and after each line feed outside of quotes. With is_last nothing follows the content, so
+// its last row is complete, too.
 ChosenRows choose_rows(std::string_view content, const RowChoice& choice, bool is_last);
 
 }  // namespace msmemscope

@@ -22,8 +22,8 @@ enum class RowRole : std::uint8_t {
 void find_blocks(const RowRole* roles, const std::uint64_t* allocation_ids, const std::uint64_t* sequences,
                  std::size_t count, std::uint64_t* found);
 
-// For each row the name of the outermost operator that runs on its thread, its own start included; 0 where none does.
-// An end without a start, as at the begin of what was recorded, counts for nothing.
+// For each row finds the name of the outermost operator that runs on its thread, its own start included. The name is 0
+// if none runs. If an end has no start, as at the beginning of the recording, it counts for nothing.
 void find_outermost_operators(const RowRole* roles, const std::uint32_t* threads, const std::uint32_t* names,
                               std::size_t count, std::uint32_t* found);
 

@@ -1,4 +1,5 @@
-// A model of the caching allocators of torch and torch_npu: which part of which segment each block gets.
+// A model of the caching allocators of torch and torch_npu. It says for each block which segment it gets, and which
+// part.
 //
 // It is written from their documentation and from their behaviour. One thread, no device.
 #pragma once
