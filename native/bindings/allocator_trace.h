@@ -1,4 +1,4 @@
-// What torch_npu's caching allocator says of itself, for the Python side of the capture.
+// The entries of torch_npu's caching allocator about itself, for the Python side of the capture.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -29,8 +29,8 @@ struct RunningCalls {
 };
 RunningCalls running{};
 
-// What the engine's threads read without the GIL: the version and the stack id, in one word; 0 while there is nothing
-// to tell. The frames belong to it if it is the same before and after they were read.
+// The part that the engine's threads read without the GIL. `told` has the version and the stack id in one word, or 0
+// while there is nothing to tell. The frames belong to it if it is the same before and after they were read.
 std::atomic<std::uint64_t> told{0};
 std::atomic<std::uint64_t> told_epoch{0};
 std::atomic<std::uint64_t> told_frames[kMostFrames];
@@ -91,7 +91,7 @@ void end_call(std::uint32_t version) noexcept {
     }
 }
 
-// Only the outermost call of a thread counts: what a backward pass calls itself belongs to who called it.
+// Only the outermost call of a thread counts. Calls within a backward pass belong to the one who called that pass.
 class BackwardCall {
 public:
     BackwardCall() noexcept {

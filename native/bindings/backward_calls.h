@@ -1,5 +1,5 @@
-// Which line of the program the threads of torch's backward engine work for: they run no Python of their own, while the
-// thread that called backward() waits.
+// The line of the program for which the threads of torch's backward engine work. They run no Python of their own, while
+// the thread that called backward() waits.
 #pragma once
 
 #include <Python.h>
@@ -15,8 +15,9 @@ namespace msmemscope {
 // but which C function its method calls. False if it is not as it is known to be. With the GIL held.
 bool note_backward_calls(PyObject* engine_type);
 
-// Id of the Python stack that called the backward pass which the calling thread works for. 0 if it is no thread of the
-// engine, or if passes run at once that were called from different places: nobody says which one it works for.
+// Id of the Python stack that called the backward pass which the calling thread works for. It is 0 if the thread is
+// none of the engine's. It is also 0 if passes run at once that were called from different places, because nobody says
+// which one the thread works for.
 std::uint32_t backward_caller() noexcept;
 
 // Copies at most `capacity` frames of that stack, the innermost first. Returns how many; 0 if the pass has ended.

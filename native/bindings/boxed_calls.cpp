@@ -18,7 +18,7 @@ Value read_at(const void* base, std::size_t place) {
     return value;
 }
 
-// What is in the place of the interpreter's own functions: all of them, but for one.
+// The table that takes the place of the interpreter's own functions. It has all of them except one, which is ours.
 const void* table[kInFront + kMostFunctions];
 struct Functions {
     const void* const* table;
@@ -32,8 +32,8 @@ const void* undefined_tensor() {
     return place;
 }
 
-// Torch's functions that make an object of Python for a tensor: some versions take what they are given away, so that
-// it is given a copy, which torch makes and ends.
+// Functions of torch that make a Python object for a tensor. Some versions take the tensor away from the caller. So
+// they are given a copy, which torch makes and ends.
 using CopyTensor = std::int32_t (*)(const void* tensor, void** copy);
 using EndTensor = std::int32_t (*)(void* copy);
 using WrapTensor = PyObject* (*)(void* tensor);

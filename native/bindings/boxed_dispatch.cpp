@@ -26,8 +26,9 @@ struct BoxedOperator {
     PyObject* func;      // of one with a plan
 };
 
-// Operators by what stands for them in torch; looked up without the GIL, extended under it. Those that have a plan stay
-// registered. Where torch has put another operator in the place of one that is gone, the name says so.
+// Operators by the address that stands for them in torch. The table is looked up without the GIL, and extended under
+// it. Operators that have a plan stay registered. Torch may have put another operator in the place of one that is gone.
+// Then the name says so.
 struct Place {
     std::atomic<const void*> registered{nullptr};
     std::atomic<const BoxedOperator*> known{nullptr};

@@ -1,5 +1,5 @@
-// Operators are recorded where torch's dispatcher would call Python for a dispatch mode: where ours is the only mode of
-// a thread, and nothing but Python's objects would be made to call it, they never come to Python. The GIL stays free.
+// Operators are recorded where torch's dispatcher would call Python for a dispatch mode. If ours is the only mode of a
+// thread, and Python objects would be made only to call it, they never come to Python. The GIL stays free.
 //
 // Any other operator goes the way that torch has for it, and so to `operator_dispatch.h`.
 #pragma once

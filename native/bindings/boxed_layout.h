@@ -1,4 +1,4 @@
-// What boxed_lessons.cpp finds out, for boxed_calls.cpp.
+// The layout that boxed_lessons.cpp finds out for boxed_calls.cpp.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace msmemscope {
 
-// Calls an operator with what lies on a stack: torch's own function. made_with: two words, which are a copy of the
-// operator's handle, or of which the first says where one lies.
+// Torch's own function that calls an operator with the values on a stack. made_with: two words. They are a copy of the
+// operator's handle, or the first one says where such a copy lies.
 using CallBoxed = void (*)(const void* made_with, void* stack);
 
 struct BoxedLayout {

@@ -1,8 +1,8 @@
-// How boxed calls are understood: by calls of a mode of ours, of which everything is known beforehand.
+// How boxed calls are understood: by calls of a mode of ours, where everything is known beforehand.
 //
-// For the time of one call, the mode names another interpreter, whose functions are ours: each notes what it was called
-// with, gives the mode its own interpreter back, and goes on to torch's own function. No other mode and no other thread
-// comes there.
+// For the time of one call, the mode names another interpreter, whose functions are ours. Each of them notes its
+// arguments, gives the mode its own interpreter back, and goes on to torch's own function. No other mode and no other
+// thread comes there.
 #include <dlfcn.h>
 
 #include <array>
@@ -27,8 +27,8 @@ constexpr std::size_t kSearchedListBytes = 64;
 constexpr std::size_t kSearchedCallableBytes = 768;
 constexpr std::size_t kLongestName = 64;
 constexpr std::uint32_t kUnknownTag = ~0U;
-// Where the name of an overload can lie, behind the operator's own: a string of C++ is 32 bytes long, or 8 in libraries
-// that keep to its old form.
+// Where the name of an overload can lie, counted from the operator's own name. A C++ string is 32 bytes long, or 8 in
+// libraries that keep to its old form.
 constexpr std::size_t kOverloadPlaces[] = {32, 8};
 
 struct InterpreterFunctions {
@@ -141,7 +141,7 @@ bool is_as_expected(const BoxedValue& value, const Expected& expected) {
     return false;
 }
 
-// What was called is a dispatch of the operator that is expected.
+// Whether the call is a dispatch of the operator that is expected. Learns from it if so.
 bool learn_from_call(std::size_t place, std::uint64_t handle, std::uint64_t stack) {
     std::uint64_t name = 0;
     std::uint64_t bounds[2] = {0, 0};
@@ -249,9 +249,10 @@ bool is_code_of_torch(std::uint64_t address) {
            std::strstr(info.dli_fname, "libtorch_cpu.so") != nullptr;
 }
 
-// Torch keeps a function for each operator that calls it boxed (torch/csrc/jit/runtime/register_c10_ops.cpp), behind
-// the operator's handle: two words for what it was made with, which is a copy of the handle, or where such a copy lies;
-// then how it is managed, and how it is called. What it is called with decides on the operator: any handle will do.
+// For each operator torch keeps a function that calls it boxed (torch/csrc/jit/runtime/register_c10_ops.cpp). It lies
+// behind the operator's handle, as four words. The first two are what it was made with: a copy of the handle, or where
+// such a copy lies. The third says how it is managed, and the fourth how it is called. Its arguments decide on the
+// operator, so any handle will do.
 bool find_call(const std::uint64_t (&handle)[2]) {
     using FindOperator = std::shared_ptr<const void> (*)(std::uint64_t name);
     const auto find = reinterpret_cast<FindOperator>(

@@ -11,9 +11,9 @@
 namespace msmemscope {
 namespace {
 
-// The second word is the epoch's mark and the id, in one word, so that racing threads see either the
-// old pair or the new one; ids of a parent mean nothing in a forked child. 0 where the code object is
-// gone: its address says nothing then, until another one is found there.
+// The second word holds the epoch's mark and the id together, so racing threads see either the old pair or the new one.
+// Ids of a parent mean nothing in a forked child. The word is 0 if the code object is gone. Then its address says
+// nothing, until another one is found there.
 struct Entry {
     std::atomic<PyCodeObject*> code;
     std::atomic<std::uint64_t> epoch_and_id;

@@ -16,8 +16,8 @@ std::uint32_t code_id_of(const RecordingScope& scope, PyCodeObject* code) noexce
 // To be called when a code object is destroyed: its address may come back as another one.
 void forget_code(PyCodeObject* code) noexcept;
 
-// Changes whenever a code object that was seen in a stack is gone: what was remembered of stacks by
-// addresses is void then.
+// Changes whenever a code object that was seen in a stack is gone. Then everything is void that was remembered of
+// stacks by addresses.
 std::uint64_t code_generation() noexcept;
 
 // Id of a Python string as text; 0 if it is no string.

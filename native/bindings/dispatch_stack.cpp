@@ -95,7 +95,8 @@ recorder::Pass pass_of_thread() {
     if (ask_graph_task() < 0) {
         return recorder::Pass::kForward;
     }
-    // A backward pass makes its gradients with gradients off; what a checkpoint runs again is a forward pass.
+    // A backward pass makes its gradients with gradients off. If a checkpoint runs a part again, that is a forward
+    // pass.
     return ask_gradients() ? recorder::Pass::kRecomputation : recorder::Pass::kBackward;
 }
 

@@ -1,4 +1,4 @@
-// The dispatch modes of the calling thread, and what torch says of what it is doing. Needs no GIL, but for learning.
+// The dispatch modes of the calling thread, and torch's state about its work. Only learning needs the GIL.
 #pragma once
 
 #include <Python.h>
@@ -10,7 +10,7 @@
 
 namespace msmemscope {
 
-// What torch keeps of a mode (c10/core/SafePyObject.h); there is more behind it.
+// The beginning of torch's entry for a mode (c10/core/SafePyObject.h); there is more behind it.
 struct HeldMode {
     PyObject* mode;
     void* interpreter;  // whose functions the dispatcher calls for it
@@ -19,7 +19,7 @@ struct HeldMode {
 // Whether torch can be asked which modes there are, and be told: as far as that shows before there is one.
 bool find_mode_functions();
 
-// What torch says of this thread in Python, to compare. False if it cannot be asked from here.
+// Torch's answers about this thread in Python, to compare. False if it cannot be asked from here.
 struct ToldState {
     std::int64_t depth;
     int graph_task;
@@ -41,10 +41,11 @@ bool ours_is_alone();
 // Which pass what runs on this thread belongs to. Only after learn_thread_state.
 recorder::Pass pass_of_thread();
 
-// keys: dispatch keys of what torch does lazily, such as conjugation: it excludes them where it calls a mode, but
-// operators that run others must find them as they do alone. kept_keys: of counting what is written in place and of
-// gradients; alone, some operators keep those that their caller has, of which a bit in their plan says so.
 // METH_VARARGS: learn_lazy_keys(keys, kept_keys) -> bool, False if torch cannot be told.
+// - keys: dispatch keys of things that torch does lazily, such as conjugation. Torch excludes them while it calls a
+//   mode. But operators that run other operators must find them as they do without us.
+// - kept_keys: dispatch keys of counting writes in place, and of gradients. Without us, some operators keep those of
+//   their caller. The plan of such an operator has a bit for each.
 PyObject* learn_lazy_keys(PyObject* self, PyObject* keys);
 // The thread takes part in lazy keys again meanwhile. Nothing where they are not known.
 class WithLazyKeys {

@@ -63,9 +63,10 @@ struct Trace {
     // Calls are written also while events are not collected: the program has asked for this trace by itself.
     bool unconditional = false;
     std::uint64_t epoch = 0;
-    // Functions of our own that work for the program's calls: they and what they call are not the program's.
+    // Functions of our own that work for the program's calls. Neither they nor their callees are the program's.
     std::vector<PyCodeObject*> left_out;
-    // Where our own files lie, with a slash at the end. Other functions of ours are passed over, not what they call.
+    // The folder of our own files, with a slash at the end. Other functions of ours are passed over, but not their
+    // callees.
     std::string package;
     PyCodeObject* module_call_code = nullptr;
     std::unordered_map<BuiltinKey, std::uint32_t, BuiltinHash> builtin_names;
@@ -200,7 +201,7 @@ __attribute__((noinline)) void look_up(PyCodeObject* code) {
     place_of(code) = found;
 }
 
-// What is to be written of a call of a function; an id of 0 says nothing.
+// The code as it is written in records of a call of a function; an id of 0 says nothing.
 KnownCode known(PyCodeObject* code) {
     const KnownCode& place = place_of(code);
     if (__builtin_expect(place.code != code, 0)) {
@@ -280,8 +281,8 @@ int profile(PyObject*, PyFrameObject* frame, int what, PyObject* argument) {
     return 0;
 }
 
-// Installs the profile function in every thread that exists, or removes it where it is still ours: the
-// program may have put a profiler of its own in its place.
+// Installs the profile function in every thread that exists, or removes it where it is still ours. The program may have
+// put a profiler of its own in its place.
 void profile_all_threads(bool on) {
 #if PY_VERSION_HEX >= 0x030C0000
     if (on) {

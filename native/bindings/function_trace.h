@@ -7,14 +7,14 @@ namespace msmemscope {
 
 // Functions for the extension's method table:
 //   describe_program(left_out, module_call_code, package) -> None
-//       left_out: tuple of code objects that are not traced, nor what they call; added to those told before
-//       module_call_code: of torch.nn.Module.__call__, whose calls are named by the module's class; None if not known
-//       package: folder of msmemscope, with a slash at the end: its functions are not traced, but what they call is
+//       left_out: tuple of code objects. They and their callees are not traced. They are added to those told before.
+//       module_call_code: of torch.nn.Module.__call__, None if not known. Its calls are named by the module's class.
+//       package: folder of msmemscope, with a slash at the end. Its functions are not traced, but their callees are.
 //   start_function_trace() -> None
 //   write_calls_always(wanted) -> None                    also while events are not collected
 //   stop_function_trace() -> None
 //   function_trace_is_on() -> bool
-//   trace_this_thread(frame, event, argument) -> None     what threading.setprofile calls in a new thread
+//   trace_this_thread(frame, event, argument) -> None     threading.setprofile calls it in a new thread
 //   record_function(name, start_ns) -> None               one record, whether a trace is on or not
 extern PyMethodDef kFunctionTraceMethods[];
 

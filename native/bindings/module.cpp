@@ -166,8 +166,8 @@ bool note_holder(std::uint64_t address, const std::string& chain) {
     return recorder::note_holder(address, chain.data(), chain.size());
 }
 
-// Blocks of pools that are alive and have a record, as (address, bytes, sequence of the MALLOC). What the driver handed
-// out is left out: pools hand it out in parts.
+// Blocks of pools that are alive and have a record, as (address, bytes, sequence of the MALLOC). Blocks of the driver
+// are left out, because pools hand them out in parts.
 std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> recorded_live_blocks() {
     std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> found;
     recorder::visit_live_blocks(

@@ -38,7 +38,7 @@ Use keyword_use(const OperatorPlan& plan, PyObject* name) {
     return Use::kNone;
 }
 
-// What the records of one moment of an operator have in common.
+// The fields that all records of one moment of an operator share.
 struct Moment {
     std::uint64_t timestamp_ns;
     std::uint32_t name_id;
@@ -100,8 +100,8 @@ struct RunningOperator {
 constexpr std::uint32_t kDeepestOperator = 64;
 __thread RunningOperator running[kDeepestOperator];
 
-// What operators of this thread have begun and not ended. Coroutines of the program may switch within operators, which
-// end in another order then.
+// The operators of this thread that have begun and not ended. Coroutines of the program may switch within operators.
+// Then operators end in another order.
 __thread BegunOperator begun[kDeepestOperator];
 
 WatchedCall watched_call(const OperatorPlan& plan) {

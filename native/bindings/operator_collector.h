@@ -1,8 +1,7 @@
 // Operators and the tensors they touch, recorded from a TorchDispatchMode.
 //
-// Python decides once per operator what its arguments mean (see
-// src/msmemscope/capture/operator_facts.py) and hands the decision over as a plan; for each
-// call only its number comes across, with the arguments as they are.
+// Python decides once per operator what its arguments mean (see src/msmemscope/capture/operator_facts.py). It hands the
+// decision over as a plan. For each call only the plan's number comes across, with the arguments as they are.
 #pragma once
 
 #include <Python.h>
@@ -29,17 +28,20 @@ struct Recorded {
     std::uint8_t flags;  // of the pass that it belongs to, for the records of its end
 };
 
-// What both ways of calling an operator have in common. An operator begins by enter_operator, then what it reads and
-// writes is gathered, then record_beginning; its end is leave_operator, then record_end with what it returned. All on
-// one thread.
+// The part that both ways of calling an operator share. All of these run on one thread, in this order:
+// - enter_operator;
+// - the caller gathers the tensors that the operator reads and writes;
+// - record_beginning;
+// - leave_operator;
+// - record_end with the operator's results.
 Recorded enter_operator(OperatorPlan& plan, const BegunOperator& called, recorder::Pass pass);
 void record_beginning(OperatorPlan& plan, format::Device device, const std::vector<Access>& accesses);
 Recorded leave_operator();
 void record_end(OperatorPlan& plan, std::uint8_t flags, const std::vector<Access>& accesses);
 
-// Record the start of an operator that is called in Python, and its end. Never leave an error; none may be set.
-// func, args: what is called, and its positional arguments; kept until the operator ends. kwargs: a dict or None.
-// result: what it returned, None if it failed.
+// Record the start and the end of an operator that is called in Python. They never leave an error, and none may be set.
+// The operator (func) and its positional arguments (args) are kept until it ends. The kwargs are a dict or None. The
+// result is None if the operator failed.
 void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject* kwargs, recorder::Pass pass);
 void end_operator(OperatorPlan& plan, PyObject* result);
 

@@ -12,8 +12,7 @@
 namespace msmemscope {
 namespace {
 
-// How an operator is called and recorded. Operators and what they are called by are kept for ever: there is one of
-// each.
+// How an operator is called and recorded. Operators and their callees are kept for ever, because there is one of each.
 struct KnownOperator {
     PyObject* callee;
     OperatorPlan* plan;  // null: it is left to Python

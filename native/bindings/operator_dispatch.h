@@ -1,6 +1,9 @@
-// The dispatch function of our mode, without Python between torch and the operator. What it cannot judge by itself it
-// leaves to the mode's own `__torch_dispatch__`, which does the same in Python: tracing, other modes below, classes of
-// tensors with a dispatch of their own, what has no schema.
+// The dispatch function of our mode, without Python between torch and the operator. Some calls it cannot judge by
+// itself. It leaves them to the mode's own `__torch_dispatch__`, which does the same in Python:
+// - calls under tracing;
+// - calls with other modes below;
+// - tensors of classes with a dispatch of their own;
+// - operators without a schema.
 #pragma once
 
 #include <Python.h>
@@ -10,12 +13,14 @@ namespace msmemscope {
 struct OperatorPlan;
 
 // METH_VARARGS: set_dispatch(overload_type, calls_directly, shortcut, in_python, make_plan, find_operator, depth,
-// graph_task, gradients_on) -> bool. overload_type: the class of operators. calls_directly: whether calling one does
-// nothing but call its `_op`. shortcut: it does so where this attribute of the operator is None; empty if there is no
-// such attribute. in_python(mode, func, types, args, kwargs): the mode's own dispatch. make_plan(func): the number of
-// its plan, negative for none. find_operator(name, overload): the operator, or None
-// where there may be another one of that name later. The rest: what torch says of this thread
-// now in Python. False if torch cannot be asked from here.
+// graph_task, gradients_on) -> bool. False if torch cannot be asked from here.
+// - overload_type: the class of operators.
+// - calls_directly: whether calling one does nothing but call its `_op`.
+// - shortcut: the attribute that must be None for this to be so. It is empty if operators have no such attribute.
+// - in_python(mode, func, types, args, kwargs): the mode's own dispatch.
+// - make_plan(func): the number of its plan, negative for none.
+// - find_operator(name, overload): the operator, or None if there may be another one of that name later.
+// - depth, graph_task, gradients_on: torch's answers about this thread now, in Python.
 PyObject* set_dispatch(PyObject* self, PyObject* arguments);
 
 // METH_O: dispatch_function(mode) -> what is to be the mode's `__torch_dispatch__`

@@ -1,4 +1,4 @@
-// What is known of an operator once and for all.
+// Facts about an operator that are found once and for all.
 #pragma once
 
 #include <Python.h>
@@ -25,7 +25,7 @@ struct OperatorPlan {
     std::vector<Use> outputs;                // by position of the schema's returns
     std::uint32_t kept_keys = 0;             // a bit for each that learn_lazy_keys took: its caller's stay
     int device_position = -1;                // of the argument that says where it works; -1: there is none
-    // For the watch: what of the arguments may be written, also where the schema does not say it.
+    // For the watch: the arguments that may be written, also where the schema does not say it.
     WrittenArguments written;
     std::atomic<std::uint64_t> calls{0};  // of outermost ones
     // Id of the name, valid in one epoch of the recorder, whose lower half is in front of it.

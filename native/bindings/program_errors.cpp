@@ -41,7 +41,7 @@ bool is_known_class(PyObject* exception) {
     return is_known;
 }
 
-// What torch and attributes of tensors raise.
+// Whether torch, or an attribute of a tensor, raises such an exception.
 bool is_of_our_call(PyObject* exception) {
     if (!is_known_class(exception)) {
         return false;

@@ -1,9 +1,9 @@
 /* The frames of a Python thread, read without the GIL.
 
    A thread's own frames cannot change while it is inside C, and each frame keeps its code
-   object alive, so the chain may be read by the thread itself at any time. Nothing is
-   referenced, allocated or called. The layouts differ per Python version; python_frames.c
-   is the only file that knows them. */
+   object alive. So the thread itself may read the chain at any time. Nothing is referenced,
+   allocated or called. The layouts differ per Python version; python_frames.c is the only
+   file that knows them. */
 #pragma once
 
 #include <Python.h>

@@ -96,7 +96,7 @@ std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth
     if (cursor == nullptr) {
         return caller;
     }
-    // Most allocations come from places that have allocated before: first only hash what identifies the
+    // Most allocations come from places that have allocated before. So first hash only the parts that identify the
     // stack, and look whether this thread has met it.
     RawPythonFrame raw[kFramesAtOnce];
     std::uint64_t hash = hash_word(std::uint64_t{caller} << 32U | depth, code_generation());

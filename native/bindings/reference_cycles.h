@@ -7,8 +7,9 @@
 
 namespace msmemscope {
 
-// Appends (path, cycle) to the list `found` for each wanted object that is kept by a cycle among the objects of the
-// list `rest` that are not in `reached`; see find_cycles. False with an exception. Stops early where the time runs out.
+// Finds each wanted object that a cycle keeps alive, among the objects of the list `rest` that are not in `reached`.
+// Appends (path, cycle) for it to the list `found`; see find_cycles. False with an exception. Stops early if the time
+// runs out.
 bool append_cycles(const Wanted& wanted, const Met& reached, PyObject* rest, Deadline& deadline, PyObject* found);
 
 }  // namespace msmemscope

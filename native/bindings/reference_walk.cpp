@@ -51,7 +51,7 @@ void visit_by_descriptor(const Wanted& wanted, PyObject* object, Visitor& visito
             PyErr_Clear();
             continue;
         }
-        // What refers to it keeps it.
+        // The object that refers to it keeps it alive.
         Py_DECREF(other);
         visit_one(other, &visitor);
     }
@@ -177,7 +177,7 @@ void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void*
     if (PyObject_IS_GC(object) == 0) {
         visit_by_descriptor(wanted, object, visitor);
     } else if (Py_TYPE(object)->tp_traverse != nullptr && PyObject_GC_IsTracked(object) != 0) {
-        // What is not tracked holds nothing that is, or is being made.
+        // An object that is not tracked refers to no tracked object, or is still being made.
         Py_TYPE(object)->tp_traverse(object, &visit_one, &visitor);
     }
 }

@@ -14,8 +14,9 @@ namespace msmemscope {
 
 constexpr std::size_t kNowhere = SIZE_MAX;
 
-// Objects that were met, each with the place of the one it was met from. A hash table with open addressing: a process
-// with torch has half a million objects, and a node per object would take more time than following the references.
+// Objects that were met, each with the place of the one it was met from. It is a hash table with open addressing. A
+// process with torch has half a million objects, and allocating a node for each would take more time than following the
+// references.
 class Met {
 public:
     Met() : slots_(1U << 16U, 0) {}
@@ -42,7 +43,7 @@ private:
     std::vector<std::uint32_t> slots_;
 };
 
-// What is looked for, and what a walk must know of objects that are none of the garbage collector's.
+// The wanted memory and objects, and facts about objects that the garbage collector does not follow.
 struct Wanted {
     // Of things that have memory (tensors, storages): their type, and a function of C that returns where it begins.
     struct Memory {

@@ -39,8 +39,8 @@ struct Layout {
     std::size_t storage_address;  // in the storage
 };
 
-// Of every torch that was seen, it is the same in all of a process: once it is known it stays, and is read by any
-// thread.
+// In every torch that was seen, the layout is the same in all of a process. Once it is known it stays, and any thread
+// reads it.
 Layout layout{};
 std::atomic<bool> is_known{false};
 std::uint64_t own_dispatch_key = 0;
@@ -165,7 +165,8 @@ bool read_sample(PyObject* described, Sample& sample) {
     return read_numbers(sizes, sample.told.sizes) && read_numbers(strides, sample.strides);
 }
 
-// The only place, of the words of some bytes, at which all samples have what they must; false if there is none, or two.
+// The only word of some bytes at which all samples have the values that they must have. False if there is none, or if
+// there are two.
 template <typename Fits>
 bool find_place(std::size_t first, std::size_t bytes, std::size_t length, Fits fits, std::size_t& found) {
     int places = 0;

@@ -1,8 +1,8 @@
-// Reading tensors from C++ without torch's headers: their addresses, sizes and devices, by asking
-// Python for attributes, and the blocks they lie in.
+// Reading tensors from C++ without torch's headers: their addresses, sizes and devices, and the blocks they lie in. It
+// asks Python for attributes.
 //
-// Python runs in here, and with it possibly the garbage collector, which frees tensors: no recording
-// scope may be open, or those frees would be missed. It needs the GIL, but for what is read where torch keeps it.
+// Python runs in here, and with it possibly the garbage collector, which frees tensors. So no recording scope may be
+// open, or those frees would be missed. It needs the GIL, except where it reads a tensor where torch keeps it.
 #pragma once
 
 #include <Python.h>
@@ -14,7 +14,7 @@
 
 namespace msmemscope {
 
-// What happens to an argument or a result. Python writes the same numbers.
+// The use of an argument or a result. Python writes the same numbers.
 enum class Use : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2 };
 
 // One access, gathered before anything is written: the operator's start comes first in the log.
@@ -31,13 +31,13 @@ struct Access {
 // Where an operator works that has these: on the device of its first tensor that is more than a number. Some of them.
 format::Device device_of(const std::vector<Access>& accesses);
 
-// What describe_device answers for meta tensors and for devices that are not recorded.
+// The answer of describe_device for meta tensors and for devices that are not recorded.
 inline constexpr int kNotObserved = -128;
 
 // The calling thread's list, emptied.
 std::vector<Access>& accesses_of_thread();
 
-// What became of a tensor that was to be read without Python.
+// The outcome of reading a tensor without Python.
 enum class Gathered : std::uint8_t { kDone, kOwnDispatch, kNotReadable };
 
 // Appends the access of a tensor where torch keeps it, if it can be read there. Needs no GIL.
@@ -50,13 +50,13 @@ void gather(PyObject* value, Use use, bool with_access, std::vector<Access>& acc
 // Whether it is a tensor, and where its first element lies: 0 if it has no memory. Never leaves an error.
 bool is_tensor(PyObject* value);
 std::uint64_t first_byte_of(PyObject* tensor);
-// What its elements take; 0 if it does not say. Never leaves an error.
+// The bytes of its elements; 0 if it does not say. Never leaves an error.
 std::uint64_t bytes_of(PyObject* tensor);
 // The number of its device; kNotObserved if that is not recorded. Never leaves an error.
 int number_of_device(PyObject* tensor);
 
-// Where an operator works of whose tensor arguments none was gathered: its `device` argument, else the cpu;
-// kNotObserved where its tensors are on devices that are not recorded. Never leaves an error.
+// The device of an operator, if none of its tensor arguments was gathered: its `device` argument, else the cpu. The
+// result is kNotObserved if its tensors are on devices that are not recorded. Never leaves an error.
 int device_argument(PyObject* kwargs);
 
 // The same without Python. code: torch's numbers of the device that an argument names; null: it names none. False if it
@@ -64,8 +64,9 @@ int device_argument(PyObject* kwargs);
 bool device_of_code(const std::uint16_t* code, int& number);
 
 // METH_VARARGS: set_tensor_access(tensor_type, storage_address, describe_device, cpu) -> None
-// storage_address(tensor): where the bytes of its storage begin, 0 or an error if it has none.
-// describe_device(device) -> (number, whether that is so for good); cpu: the device of tensors that name none.
+// - storage_address(tensor): where the bytes of its storage begin, 0 or an error if it has none.
+// - describe_device(device): (number, whether that is so for good).
+// - cpu: the device of tensors that name none.
 PyObject* set_tensor_access(PyObject* self, PyObject* arguments);
 
 }  // namespace msmemscope

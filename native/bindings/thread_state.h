@@ -1,4 +1,4 @@
-// What a thread keeps as long as it runs.
+// State that a thread keeps as long as it runs.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What an operator may write, and what it returned, as the watch wants to know it. Asked only while something is
-// watched. Python runs in here: no recording scope may be open. All of it needs the GIL.
+// The memory that an operator may write, and its results, as the watch wants to know them. Asked only while something
+// is watched. Python runs in here, so no recording scope may be open. All of it needs the GIL.
 #pragma once
 
 #include <Python.h>
@@ -33,12 +33,12 @@ void watch_operator_begins(const WatchedCall& call, const WrittenArguments& writ
 void watch_operator_ends(const WatchedCall& call, const WrittenArguments& written, const std::vector<Use>& outputs,
                          PyObject* result);
 
-// A compiled graph runs on the calling thread, and may write what is in a list of its inputs. False while nothing is
-// watched: then its end is not to be told.
+// A compiled graph runs on the calling thread, and may write the inputs in this list. False while nothing is watched.
+// Then do not tell of its end.
 bool watch_graph_begins(PyObject* inputs);
 void watch_graph_ends();
 
-// What makes the device finish what it was given, in front of every look at its memory: a function of Python.
+// The Python function that makes the device finish its work. It is called before every look at the device's memory.
 void set_watch_synchronize(PyObject* function);
 
 // The memory of a view: shape and strides in elements. False if it has none.

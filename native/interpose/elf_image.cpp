@@ -66,8 +66,8 @@ const char* ElfImage::name() const noexcept {
     return slash == nullptr ? path_ : slash + 1;
 }
 
-// The loader turns the addresses of the dynamic section into absolute ones for most images, but not
-// for all (the vDSO, and every image with some C libraries).
+// For most images the loader turns the addresses of the dynamic section into absolute ones. It leaves those of the vDSO
+// alone, and with some C libraries those of every image.
 std::uint64_t ElfImage::absolute(std::uint64_t address) const noexcept {
     return contains(address) ? address : load_bias_ + address;
 }
@@ -159,9 +159,14 @@ bool ElfImage::is_function(const ElfW(Sym) & symbol, const char* function) const
     return *name == *function;
 }
 
-// Words of the table: number of buckets, first symbol in the table, words of 64 bits in the Bloom filter, its shift;
-// then the filter, the buckets (the first symbol of a chain) and the chains (the symbol's hash, its last bit set at the
-// end).
+// The table begins with four words:
+// - the number of buckets;
+// - the first symbol in the table;
+// - the number of 64-bit words in the Bloom filter;
+// - the shift of the filter.
+//
+// Behind them lie the filter, the buckets and the chains. A bucket is the first symbol of a chain. An entry of a chain
+// is the symbol's hash, with its last bit set at the end.
 const ElfW(Sym) * ElfImage::find_by_gnu_hash(const char* function) const noexcept {
     std::uint32_t hash = 5381;
     for (const char* place = function; *place != '\0'; ++place) {

@@ -43,8 +43,8 @@ public:
 
     // The image's own function of that name, null if it has none.
     void* definition_of(const char* function) const noexcept;
-    // Where a program of fixed addresses lets every image find a function that another one defines: the entry in its
-    // own table of calls, so that all images see the function at one address. Null if it has none.
+    // A program of fixed addresses has a stand-in for a function that another image defines: the entry in its own table
+    // of calls. Every image finds that entry, so all see the function at one address. Null if it has none.
     void* stand_in_for(const char* function) const noexcept;
     // Whether the image is linked to a library of that name.
     bool needs(const char* library) const noexcept;
@@ -71,7 +71,7 @@ private:
     // The symbol whose address a relocation puts into a slot; null for relocations of other kinds.
     const ElfW(Sym) * symbol_of(const Relocation& relocation) const noexcept;
     bool is_function(const ElfW(Sym) & symbol, const char* function) const noexcept;
-    // What other images can find; null if it has none.
+    // A symbol that other images can find; null if it has none.
     const ElfW(Sym) * find(const char* function) const noexcept;
     const ElfW(Sym) * find_by_gnu_hash(const char* function) const noexcept;
     const ElfW(Sym) * find_by_sysv_hash(const char* function) const noexcept;

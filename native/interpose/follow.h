@@ -1,5 +1,5 @@
-// Following live blocks in a process that has not said yet what it wants. Nothing is collected and nothing is written;
-// start() then knows what is alive, and brings the real settings.
+// Following live blocks in a process that has not said yet what it wants. Nothing is collected and nothing is written.
+// start() then knows which blocks are alive, and brings the real settings.
 #pragma once
 
 namespace msmemscope {

@@ -1,8 +1,8 @@
 // One redirected function: how a hook is declared, and how it reaches the function that it stands in front of.
 //
 // Two libraries may each bring a function of the same name, and callers of both may be loaded. So a hook has several
-// entries with the same body, one for each real function: the caller's slot gets the entry that leads to the function
-// that the slot held. A slot beyond the last entry is left as it is.
+// entries with the same body, one for each real function. The caller's slot gets the entry that leads to the function
+// that the slot held. If no entry is left, the slot stays as it is.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace msmemscope {
 
 inline constexpr std::size_t kHookEntries = 8;
 
-// What the body of a hook gets besides the arguments of the call.
+// The facts that the body of a hook gets besides the arguments of the call.
 template <typename Function>
 struct Call {
     Function* real;  // never null
     CallSite site;
 };
 
-// The entries of one hook. replacement: what is stored into slots. real: the functions behind them, from the first on;
-// written with the loader's lock held, before the first slot leads there.
+// The entries of one hook. replacement: the functions that are stored into slots. real: the functions behind them,
+// filled from the first on. They are written with the loader's lock held, before the first slot leads there.
 struct HookEntries {
     void* replacement[kHookEntries];
     void* real[kHookEntries];
@@ -45,12 +45,12 @@ struct HookOf<Body, std::index_sequence<Numbers...>> {
 };
 
 struct Hook {
-    // Name of the library whose calls are redirected ("libc10.so"; "libmind*" is every one whose name begins like
-    // that); null: every library's and the program's own.
+    // The library whose calls are redirected, such as "libc10.so". "libmind*" is every library whose name begins like
+    // that. Null means every library and the program itself.
     const char* library;
     const char* function;
     HookEntries* entries;
-    // What is observed ("torch_cpu"), for the coverage statement; null: it observes nothing.
+    // The source that this hook belongs to ("torch_cpu"), for the coverage statement. Null: it observes nothing.
     const char* source;
     // Without it the source cannot work; an optional one may be missing.
     bool required;

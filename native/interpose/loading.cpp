@@ -12,7 +12,8 @@ extern "C" {
 // NOLINTBEGIN(readability-identifier-naming)
 void* msmemscope_dlopen_entry(const char* name, int flags);
 void* msmemscope_dlsym_entry(void* handle, const char* name);
-// What they return is returned to the program in the place of the real call, null: the real one is made.
+// If one of these returns something, the program gets it in place of the real call. If it returns null, the real call
+// is made.
 __attribute__((visibility("hidden"))) void* msmemscope_before_dlopen() noexcept;
 __attribute__((visibility("hidden"))) void* msmemscope_before_dlsym(void* handle, const char* name) noexcept;
 __attribute__((visibility("hidden"))) void* msmemscope_real_dlopen = reinterpret_cast<void*>(&dlopen);
@@ -130,7 +131,8 @@ LoaderCall loader_call(const char* name) noexcept {
 extern "C" {
 static void do_nothing() noexcept {}
 
-// What dlsym calls with the loader's lock held. Used: by its name alone, which not every compiler sees.
+// The resolver that dlsym calls with the loader's lock held. It is marked as used, because it is used by its name
+// alone, which not every compiler sees.
 __attribute__((used)) static void (*resolve_loader_lock() noexcept)() noexcept {
     msmemscope::patch_new_images();
     return &do_nothing;

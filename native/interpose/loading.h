@@ -1,16 +1,17 @@
 // How we learn that libraries were loaded, without standing between the program and the dynamic loader.
 //
-// dlopen decides by its return address in whose name it searches, and what it loads inherits search paths from that
-// caller. So it is never called for a program; the loader is left alone, and tells us in three ways:
+// The return address tells dlopen in whose name it searches. The libraries it loads inherit search paths from that
+// caller. So we never call it for a program. We leave the loader alone, and learn of libraries in three ways:
 //
 // - The start-up code of every library (crti.o) calls __gmon_start__ if somebody defines it. We do. The call comes in
-//   the loading thread, after everything that comes along has been relocated and before its first constructor.
-// - What has no such start-up code is found when the program calls dlsym next, to get at what it loaded,
-// - or dlopen, to load more. Both are entered by a jump that leaves the return address as it is.
+//   the loading thread. All images that come along have been relocated by then, and none of their constructors has run.
+// - An image without such start-up code is found at the next dlsym, by which the program gets at the functions it
+//   loaded.
+// - Otherwise it is found at the next dlopen. Both are entered by a jump that leaves the return address as it is.
 //
-// The loader's own lock is what makes patching safe: an image that another thread is still relocating is in the list of
-// images already, and its pages must not be touched. dlsym holds that lock while it calls the resolver of an indirect
-// function, so the patching is done by such a resolver.
+// The loader's own lock makes patching safe. An image that another thread is still relocating is in the list of images
+// already, and its pages must not be touched. While dlsym calls the resolver of an indirect function, it holds that
+// lock. So such a resolver does the patching.
 #pragma once
 
 namespace msmemscope {
@@ -22,8 +23,8 @@ void patch_under_loader_lock() noexcept;
 // program of tests is not preloaded.
 __attribute__((weak)) void begin_if_postponed() noexcept;
 
-// The functions that are called in place of the program's dlopen and dlsym; null for any other name. real: what is
-// called in the end; the slot of a program that has another function there already is left alone.
+// The functions that are called in place of the program's dlopen and dlsym; null for any other name. The function
+// `real` is called in the end. If a program's slot already holds another function, the slot is left alone.
 struct LoaderCall {
     void* replacement;
     void* real;

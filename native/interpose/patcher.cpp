@@ -20,14 +20,14 @@
 namespace msmemscope {
 namespace {
 
-// Everything here is read and written with the loader's lock held, but for this.
+// Everything here is read and written with the loader's lock held, except this.
 std::atomic<bool> installed{false};
 
-// How many images the loader had added to its list when it was looked through last (dlpi_adds). It appends to the list,
-// and an unloaded image leaves no gap: what came since are the last ones, at most as many as were added.
+// How many images the loader had added to its list when we last looked through it (dlpi_adds). The loader appends to
+// the list, and an unloaded image leaves no gap. So the new images are the last ones, at most as many as were added.
 std::uint64_t seen_additions = 0;
 
-// What the files of the Python extension are called; they differ behind it from one Python to another.
+// The beginning of the file name of the Python extension. The rest differs from one Python to another.
 constexpr const char* kExtensionName = "_native.";
 constexpr const char* kCoreLibraryName = "libmsmemscope_core.so";
 
@@ -97,15 +97,17 @@ bool is_stand_in(const void* place, const char* function) noexcept {
     return question.is_stand_in;
 }
 
-// What the loader has stored in a slot, or what it will store when the slot is a lazy one that leads into the image's
-// own table still. Null if there is none, or where it cannot be known.
+// The function that the loader has stored in a slot. A lazy slot may still lead into the image's own table. Then it is
+// the function that the loader will store. Null if there is none, or if it cannot be known.
 void* stored_or_searched(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
     void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
     if (!image.contains(reinterpret_cast<std::uint64_t>(held)) || held == slot.own) {
         return held;
     }
-    // As the loader searches: the global scope first. Then the scope into which the image was loaded, for which there
-    // is no function: to ask for a handle of it would run constructors before their time.
+    // We search as the loader does: the global scope first. It would search the scope next into which the image was
+    // loaded. There is no function for that, and asking for a handle of the image would run constructors before their
+    // time. So we look at the image itself, then at those it is linked to, and then at all. A definition in any other
+    // image counts only if no second image has one.
     void* const found = dlsym(RTLD_DEFAULT, slot.symbol);
     if (found != nullptr) {
         return found;
@@ -119,8 +121,8 @@ void* stored_or_searched(const ElfImage& image, const ElfImage::Slot& slot) noex
     return search.needed != nullptr || !search.is_clear ? search.needed : search.any;
 }
 
-// The function that a slot leads to; null as above. A stand-in leads to the slot of the program itself: taken for the
-// function, it would be called by the hook that stands in that slot, and would call that hook again.
+// The function that a slot leads to; null as above. A stand-in leads to the slot of the program itself, so it must not
+// be taken for the function. The hook in that slot would call the stand-in, and so call itself again.
 void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcept {
     void* const place = stored_or_searched(image, slot);
     return place != nullptr && is_stand_in(place, slot.symbol) ? find_function(slot.symbol) : place;
@@ -174,7 +176,7 @@ bool is_named_by(const ElfImage& image, const char* library) noexcept {
                                                   : std::strcmp(image.name(), library) == 0;
 }
 
-// What came of a table's hooks in one image.
+// The result of a table's hooks in one image.
 struct Outcome {
     std::uint64_t found = 0;  // a bit for each hook
     std::uint64_t refused = 0;
@@ -242,7 +244,8 @@ void patch_image(const ElfImage& image) noexcept {
 // Is this our own library? Its calls must stay as they are.
 bool is_ours(const ElfImage& image) noexcept { return image.contains(reinterpret_cast<std::uint64_t>(&patch_image)); }
 
-// What Python loads of us stands in stacks of the program where we call it.
+// Whether an image is our Python extension. Its frames count as ours in stacks, because the program calls us through
+// it.
 bool is_extension(const ElfImage& image) noexcept {
     return std::strncmp(image.name(), kExtensionName, std::strlen(kExtensionName)) == 0 &&
            image.needs(kCoreLibraryName);
@@ -261,8 +264,8 @@ int count_image(dl_phdr_info* info, std::size_t, void* argument) noexcept {
     return 0;
 }
 
-// Some images of the list, from a place in it on. They are patched after the loader let go of its list: other threads
-// need that to unwind, and looking up functions needs another lock of the loader's.
+// Some images of the list, from a place in it on. They are patched after the loader let go of its list. Other threads
+// need that list to unwind, and looking up functions needs another lock of the loader's.
 struct Part {
     std::uint64_t skipped;
     std::size_t count;
@@ -304,7 +307,8 @@ void* find_function(const char* name) noexcept {
 }
 
 void* replacement_by_name(const char* name, void* handle) noexcept {
-    // What is behind a caller is asked for by those who stand in front of such functions themselves.
+    // With RTLD_NEXT a caller asks for the function behind itself, because it stands in front of such a function. It
+    // gets the function itself.
     if (handle == RTLD_NEXT || !installed.load(std::memory_order_acquire) || !name_filter[filter_place(name)]) {
         return nullptr;
     }

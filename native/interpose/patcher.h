@@ -1,9 +1,9 @@
-// The interposition engine: redirects calls that given libraries make, by writing the
-// GOT slots through which they make them. Observers declare their hooks as a table (hooks.h).
+// The interposition engine. It redirects calls of given libraries by writing the GOT slots through which they call.
+// Observers declare their hooks as a table (hooks.h).
 //
-// One mechanism for both ways in. At load time the core is preloaded, and patches what is
-// mapped before any of its constructors run; late, it patches what it finds. Libraries that are loaded
-// afterwards are patched before their own constructors run (loading.h says how we learn of them).
+// One mechanism serves both ways in. At load time the core is preloaded, and patches the mapped images before any of
+// their constructors run. If it comes late, it patches the images that it finds. Libraries that are loaded afterwards
+// are patched before their own constructors run (loading.h says how we learn of them).
 #pragma once
 
 namespace msmemscope {
@@ -12,11 +12,11 @@ namespace msmemscope {
 // for the loader: a constructor that runs in another thread may be waiting for this one.
 void* find_function(const char* name) noexcept;
 
-// Patches what is loaded now, and from now on what is loaded later. Callable again.
+// Patches the images that are loaded now, and from now on those that are loaded later. Callable again.
 __attribute__((visibility("default"))) void install_hooks() noexcept;
 
-// The hook that a program gets when it looks up this function by its name in what a handle of dlopen stands for; null
-// if it gets the function itself. No hook leads there before some image's calls do.
+// The hook that a program gets when it looks up this function by its name with a handle of dlopen. Null if it gets the
+// function itself. No hook leads there before the calls of some image do.
 void* replacement_by_name(const char* name, void* handle) noexcept;
 
 // Patches the images that were loaded since the last time. The caller holds the loader's lock: nothing is loaded or

@@ -62,9 +62,9 @@ void begin(char** environment) noexcept {
     }
 }
 
-// Whether the program brings the runtime of a sanitizer with it, whose functions then stand in front of the C library's
-// and cannot be called before it is set up. (A runtime in a library of its own sets itself up.) No function of the C
-// library is called here.
+// Whether the program itself contains the runtime of a sanitizer. The functions of such a runtime stand in front of the
+// C library's, and cannot be called before it is set up. (A runtime in a library of its own sets itself up.) No
+// function of the C library is called here.
 bool program_defines(const char* function) noexcept {
     dl_phdr_info info{};
     info.dlpi_phdr = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
@@ -80,8 +80,8 @@ bool program_defines(const char* function) noexcept {
 // The environment of a program whose sanitizer is not set up yet; null as soon as we have begun.
 char** postponed_environment = nullptr;
 
-// The library is marked "initialise first", so this runs before the constructors of every other
-// library, and before the C library has set up environ: the arguments are the only way to it.
+// The library is marked "initialise first". So this runs before the constructors of every other library, and before the
+// C library has set up environ. The arguments are the only way to the environment.
 __attribute__((constructor)) void load(int, char**, char** environment) {
     if (program_defines("__tsan_init") || program_defines("__msan_init")) {
         postponed_environment = environment;

@@ -1,6 +1,6 @@
-// What the compiler and the standard library's containers would otherwise take from libstdc++. There, these functions
-// may throw, and bring along all that exceptions need: 200 KB of code and, at the start of every observed process, a
-// block from the program's own malloc.
+// Functions that the compiler and the standard library's containers would otherwise take from libstdc++. There they may
+// throw, and bring along all that exceptions need. That is 200 KB of code, and a block from the program's own malloc at
+// the start of every observed process.
 #include <sched.h>
 
 #include <cstdint>

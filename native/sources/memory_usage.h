@@ -10,7 +10,7 @@ namespace msmemscope {
 
 inline constexpr std::uint64_t kUnknownUsage = ~std::uint64_t{0};
 
-// What was written last about a device, and in which epoch.
+// The last figures that were written about a device, and their epoch.
 struct WrittenUsage {
     std::atomic<std::uint64_t> epoch;
     std::atomic<std::uint64_t> device_bytes;

@@ -28,8 +28,8 @@ struct Log {
     bool has_fact(const std::string& text) const;
 };
 
-// The capture of a process below an output root. Ends the test if there is none, or it is not sound:
-// sequence numbers repeat, a segment is out of order, a FREE has no MALLOC.
+// The capture of a process below an output root. Ends the test if there is none, or if it is not sound. It is not sound
+// if sequence numbers repeat, a segment is out of order, or a FREE has no MALLOC.
 Log read_log(const std::filesystem::path& output, int process_id);
 
 // Attributes in their order, "key=text" or "key=#number" each, with commas between; empty for 0.

@@ -1,5 +1,5 @@
-// Observer atb: names of enums, places of kernels, strings in both layouts, tensors in both of Mki's, and what is
-// recorded of a pack that is not in order.
+// Observer atb: names of enums, places of kernels, strings in both layouts, and tensors in both layouts of Mki. It also
+// tests the records of a pack that is not in order.
 #include <unistd.h>
 
 #include <cstdint>

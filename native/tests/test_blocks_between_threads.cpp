@@ -1,5 +1,5 @@
-// Fast threads that free each other's blocks and are given each other's addresses: the order of the numbers is the
-// order in which it happened to each address, and nothing is lost.
+// Fast threads free each other's blocks and are given each other's addresses. At each address the order of the numbers
+// is the order in which things happened. Nothing is lost.
 #include <unistd.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What is recorded while collecting, while not, and when collection begins late.
+// The records while events are collected, while they are not, and after collection begins late.
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,7 +51,7 @@ int main() {
     CHECK_EQUAL(intern("aten.add"), intern("aten.add"));
     CHECK(intern("aten.add") != intern("aten.mul"));
     recorder::set_current_operator(intern("aten.add"));
-    errno = 77;  // opening the capture makes many system calls, some of which fail
+    errno = 77;  // opening the capture makes many system calls, and some of them fail
     void* const during = allocate(2000);
     CHECK_EQUAL(errno, 77);
     recorder::set_current_operator(0);

@@ -108,8 +108,8 @@ void test_relations() {
     CHECK(operators == (std::vector<std::uint32_t>{0, 51, 51, 52, 52, 0, 0, 52, 0, 0}));
 }
 
-// What one who knows a hash can do: texts, ids and threads that all belong into one place of a table. Were this
-// constant all that a hash is made of, the loops below would take hours.
+// An attack by somebody who knows a hash: texts, ids and threads that all belong into one place of a table. If this
+// constant were all that a hash is made of, the loops below would take hours.
 constexpr std::uint64_t kKnownMultiplier = 0x9e3779b97f4a7c15;
 constexpr std::uint64_t kColliding = 1'000'000;
 

@@ -1,5 +1,5 @@
-// Rows of dumps as they are written: no text leads outside of memory, however long (with sanitizers). What SQLite and
-// readers of CSV files make of them is tested in Python.
+// Rows of dumps as they are written. No text leads outside of memory, however long it is (with sanitizers). Python
+// tests how SQLite and readers of CSV files read them.
 #include <cstdint>
 #include <string>
 #include <string_view>

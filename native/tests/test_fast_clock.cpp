@@ -1,5 +1,5 @@
-// A clock that is read from a counter says what CLOCK_REALTIME says: on this machine, and on machines whose clock is
-// set, which sleep, or whose counter is reset.
+// A clock that is read from a counter says the same as CLOCK_REALTIME. That holds on this machine, and on machines
+// whose clock is set, which sleep, or whose counter is reset.
 #include <cerrno>
 #include <thread>
 #include <vector>
@@ -157,7 +157,8 @@ void check_without_a_steady_counter() {
     FakeTime::steady = true;
 }
 
-// What it says lies between what the clock said before and after; the processor's counter is a little off meanwhile.
+// The time that it tells lies between those that the clock told before and after. Meanwhile the processor's counter may
+// be a little off.
 void check_this_machine() {
     constexpr std::uint64_t kOff = 100000;
     msmemscope::FastClock clock{};

@@ -58,7 +58,7 @@ int main() {
     for (int index = 0; index < 100; ++index) {
         CHECK_EQUAL(sizes[10000 + index], 1);
     }
-    // What remains is the end of the run, without holes.
+    // The end of the run remains, without holes.
     const std::uint64_t last = log.records.back().sequence;
     CHECK_EQUAL(last, recorder::next_sequence() - 1);
     CHECK_EQUAL(last - log.records.front().sequence + 1, log.records.size());

@@ -1,5 +1,5 @@
-// What the observers hal and acl make of the driver's bits, of its structs and of device lists; and what is recorded of
-// a driver that is a few functions of this test.
+// How the observers hal and acl read the driver's bits, its structs and device lists. It also tests the records that
+// come of a driver made of a few functions of this test.
 #include <unistd.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Checksums are the same with vectors of every width that the processor has: a file or a log may be compared with one
+// Checksums are the same with vectors of every width that the processor has. A file or a log may be compared with one
 // of another machine.
 #include <cstdint>
 #include <vector>

@@ -48,7 +48,7 @@ void behaves_like_a_map() {
     }
 }
 
-// What an address was freed with stays until another block has its place, whose number is larger.
+// The number of an address's last FREE stays until another block has its place. The number of that block is larger.
 void places_keep_the_numbers_of_frees() {
     table.reset();
     CHECK_EQUAL(table.latest_number_at(Pool::kHost, 4096), 0U);
@@ -94,8 +94,8 @@ void grows_to_many_blocks() {
     CHECK(table.memory_bytes() <= LiveBlocks::memory_limit_bytes());
 }
 
-// Threads allocate and free their own addresses while another one claims what has no record: each
-// block is claimed at most once, and whoever frees it learns whether it was.
+// Threads allocate and free their own addresses while another one claims blocks without a record. Each block is claimed
+// at most once. The thread that frees it learns whether it was claimed.
 void claims_race_with_frees() {
     std::atomic<bool> stop{false};
     std::atomic<std::uint64_t> claimed{0};
@@ -133,8 +133,8 @@ void claims_race_with_frees() {
     CHECK_EQUAL(claimed.load(), freed_claimed.load());
 }
 
-// A claim that was begun for a block meets the next block of the same place while that one is being put in: it fails,
-// or that block is claimed and known to be.
+// A claim was begun for a block, and meets the next block of the same place while that one is being put in. Either the
+// claim fails, or the new block is claimed and known to be.
 void claims_meet_the_next_block_of_a_place() {
     constexpr int kRounds = 1'000'000;
     constexpr int kRoundsBetweenTurns = 50'000;

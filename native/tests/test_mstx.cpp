@@ -80,7 +80,7 @@ void inject(Image& image) {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// What an uninitialised field holds.
+// The value of an uninitialised field.
 constexpr std::int32_t kGarbage = -0x21524111;
 void* const garbage = at(0xdeadbeef00000001);
 

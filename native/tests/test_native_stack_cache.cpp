@@ -1,5 +1,5 @@
-// A remembered native stack is taken for another one only if it is the same: other callers, other depths,
-// frames of varying size, other threads and other stacks are told apart, and nothing gone is read.
+// A remembered native stack is taken for another one only if it is the same. The cache tells these apart: other
+// callers, other depths, frames of varying size, other threads and other stacks. It reads no memory that is gone.
 #include <alloca.h>
 #include <sys/mman.h>
 #include <ucontext.h>

@@ -1,4 +1,5 @@
-// What is packed is the same when it is unpacked, whatever the records are; what is damaged ends within its bytes.
+// Packed records are the same when they are unpacked, whatever the records are. Unpacking a damaged block ends within
+// its bytes.
 #include <cstring>
 #include <random>
 #include <vector>

@@ -61,7 +61,7 @@ void test_keys() {
     CHECK(fault_of("\x80\x04\x8c\x01x\x94}h\0Ns."s) == PickleFault::kNone);
 }
 
-// What takes memory is counted, although little of it stands in the file.
+// Objects that take memory are counted, although the file has only a few bytes of each.
 void test_estimate() {
     const PickleWalk lists = walk_pickle("\x80\x04(" + std::string(1'000'000, ']') + "t.");
     CHECK(lists.fault == PickleFault::kNone);

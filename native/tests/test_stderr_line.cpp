@@ -44,7 +44,7 @@ void fill(int descriptor) {
     CHECK(fcntl(descriptor, F_SETFL, flags) == 0);
 }
 
-// What a pipe has now.
+// The bytes that a pipe has now.
 std::string received(int descriptor) {
     char text[128];
     CHECK(fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0);

@@ -1,6 +1,6 @@
-// A child that is forked while the log of tasks is read or opened opens its own: no thread of ours holds the driver or
-// the runtime across a fork. Where one does not come back from the driver, neither parent nor child waits for it for
-// long.
+// A child may be forked while the log of tasks is read or opened. It opens a log of its own, because no thread of ours
+// holds the driver or the runtime across a fork. If a thread does not come back from the driver, neither parent nor
+// child waits for it for long.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Unwind tables are found for every function, by the C library's search and by the list of libraries alike, and by
-// neither where there is no function; what was unloaded is not remembered.
+// Unwind tables are found for every function, by the C library's search and by the list of libraries alike. Neither
+// finds any where there is no function. An unloaded library is not remembered.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>

@@ -52,8 +52,9 @@ std::uint64_t finish(const std::uint64_t* lanes, std::size_t count, std::uint64_
     return mix(hash, count + kStart[7]);
 }
 
-// Accumulators go from `start` to `lanes`, which may be the same. Not through memory alone: a wide load of what was
-// just stored in narrower pieces waits for the cache, and took longer than hashing a segment.
+// Accumulators go from `start` to `lanes`, which may be the same memory. The vector versions keep them in registers. A
+// wide load of words that were just stored in narrower pieces waits for the cache. That took longer than hashing a
+// segment.
 void accumulate_plainly(const unsigned char* bytes, std::size_t stripes, std::size_t first_stripe,
                         const std::uint64_t* start, std::uint64_t* lanes) noexcept {
     if (start != lanes) {

@@ -27,8 +27,8 @@ constexpr const char* kFolder = "watch_dump";
 constexpr const char* kTableHeader = "Tensor info,Check data sum\n";
 constexpr std::size_t kLongestName = 250;  // file systems take 255 bytes
 constexpr int kMostTables = 60;
-// Left free on the disk for the event log, without which nothing could be said of changes: a part of it, and no more
-// than so many bytes.
+// Space that is left free on the disk for the event log, without which no change could be recorded. It is a part of the
+// disk, and at most so many bytes.
 constexpr std::uint64_t kPartLeftFree = 32;
 constexpr std::uint64_t kMostLeftFree = std::uint64_t{64} << 20U;
 

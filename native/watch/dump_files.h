@@ -1,11 +1,12 @@
 // The files that show watched memory: one per look with its whole content, or a table of checksums.
 //
-// They lie in watch_dump/ directly under the output root and are called as the documents say:
+// They lie in watch_dump/ directly under the output root. The documents give their names:
 //   {device}_{thread}_{operator}_{call}-{name}_{output}_{before|after}.bin
 //   watch_dump_data_check_sum_{device}_{timestamp}.csv
-// Everything is opened relative to the folder and never through a symbolic link. What goes wrong ends the writing
-// with one line and the fact "watch.files_ended"; the program goes on. Whatever is left then is whole: a content or a
-// row that did not fit is taken back. A disk is not filled to its end, because the event log needs room too.
+//
+// Everything is opened relative to the folder and never through a symbolic link. An error ends the writing with one
+// line and the fact "watch.files_ended". The program goes on. The files that are left are whole: a content or a row
+// that did not fit is taken back. A disk is not filled to its end, because the event log needs room too.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@
 
 namespace msmemscope::watch {
 
-// What a look at watched memory is called after.
+// The parts of the name that a look at watched memory gets.
 struct LookName {
     format::Device device;
     std::uint32_t thread_id;

@@ -1,4 +1,4 @@
-// What memory was when it was looked at last, and what of it is different now.
+// The content of memory at the last look, and which bytes are different now.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,13 @@ public:
     std::uint64_t look_at_segments(const Content& content, Reading reading, std::size_t first, std::size_t count,
                                    Change& change) noexcept;
 
-    // Looks at what was written of one piece of memory that was looked at before; the rest is as it was then. written:
-    // addresses, rising. False if it cannot be read.
+    // Looks at the written parts of one piece of memory that was looked at before. The rest is as it was then. written:
+    // rising addresses. False if the memory cannot be read.
     bool look_at_written(const Content& content, Reading reading, const Vector<Range>& written,
                          Change& change) noexcept;
 
-    // Compares what lies outside of some ranges (offsets, the end exclusive) with the copy that is kept. Changes
-    // nothing. Where none is kept, nothing is found.
+    // Compares the memory outside of some ranges with the copy that is kept. The ranges are offsets, and their end is
+    // exclusive. Changes nothing. Without a copy, nothing is found.
     void compare_outside(const Content& content, Reading reading, const Vector<ChangedRange>& ranges,
                          Change& change) const noexcept;
 

@@ -1,8 +1,10 @@
 // Automatic watching: blocks that no operator may write must not change, whoever they belong to.
 //
-// In turn, pieces of all live blocks are looked at right before an operator and again right after it, as many as
-// the budget allows; what an operator may write is looked at afresh when it has ended. Behind each piece of memory
-// that an operator may write, the beginning of the next block is looked at too, because that is where an overrun goes.
+// These pieces of memory are looked at around an operator:
+// - Pieces of all live blocks take turns, as many as the budget allows. They are looked at right before the operator
+//   and again right after it.
+// - Memory that the operator may write is looked at afresh when it has ended.
+// - Behind each piece of such memory, the beginning of the next block is looked at too. An overrun goes there.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -22,11 +24,11 @@ constexpr std::size_t kMostMargins = 64;  // of one operator
 // To know from the kernel that a piece was not written takes as long as to read so much.
 constexpr std::uint64_t kBytesPerAnswer = std::uint64_t{8} << 10U;
 
-// Of the budget: before the operator, the same after it, and the rest for what it wrote and its neighbours.
+// A third of the budget each: before the operator, after it, and for the memory that it wrote with its neighbours.
 std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_budget_bytes / 3; }
 
 bool is_guarded(const LiveBlock& block) noexcept {
-    // Workspaces belong to whichever operator runs; the driver's blocks are what pools are cut from.
+    // Workspaces belong to whichever operator runs. Pools are cut from the driver's blocks.
     return block.size_bytes != 0 && (block.pool == format::Pool::kHost || block.pool == format::Pool::kPta);
 }
 
@@ -88,7 +90,7 @@ bool Guard::is_settled(const Guarded& guarded, const Vector<Running>& all, const
         return false;
     }
     for (const Running& running : all) {
-        // What was allocated since an operator began may be its result, which it is still making.
+        // A block that was allocated since an operator began may be its result, which it is still making.
         if (&running != except &&
             (running.moment <= guarded.birth_moment || running.may_write(Range{guarded.begin(), guarded.end()}))) {
             return false;
@@ -297,7 +299,7 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
             continue;
         }
         Guarded& guarded = place->second;
-        // Freed and allocated again meanwhile, or written by somebody who may: not what was looked at.
+        // Passed over if it was freed and allocated again meanwhile, or written by somebody who may.
         if (guarded.fingerprint.is_known() && guarded.looked_at_moment >= running.moment &&
             is_settled(guarded, all, &running)) {
             guarded.ask();
@@ -319,7 +321,8 @@ void Guard::operator_ends(Running& running, const Vector<Running>& all, bool com
             used += look(guarded, kNeighbourSegments, finding, moment, running.name);
         }
     }
-    // What was written is known again at once, as far as the budget goes; the rest when its turn comes.
+    // The memory that was written is known again at once, as far as the budget goes. The rest follows when its turn
+    // comes.
     for (const Range& range : running.writes) {
         for (auto place = piece_at(range.begin); place != blocks_.end() && place->second.begin() < range.end; ++place) {
             Guarded& guarded = place->second;

@@ -1,8 +1,12 @@
-// What automatic watching has found around one operator, told as few times as it happened.
+// The findings of automatic watching around one operator, told as few times as they happened.
 //
-// One wrong write can be found in several places: in the padding of the operator's own block and in the block behind
-// it, in pieces of one large block, in several small blocks side by side. All of it is told as one change, of the first
-// block that the operator may not write at all; only where there is no such block, of the operator's own.
+// One wrong write can be found in several places:
+// - in the padding of the operator's own block, and in the block behind it;
+// - in pieces of one large block;
+// - in several small blocks side by side.
+//
+// All of it is told as one change of the first block that the operator may not write at all. If there is no such block,
+// it is told of the operator's own.
 #include <algorithm>
 
 #include "watch/watch_state.h"
@@ -10,7 +14,7 @@
 namespace msmemscope::watch {
 namespace {
 
-// Between two changes that one write made: bytes that it left as they were, and what an allocator keeps between blocks.
+// The gap between two changes of one write: bytes that it left as they were, and bytes of the allocator between blocks.
 constexpr std::uint64_t kWidestGap = 256;
 
 std::uint64_t end_of(const LiveBlock& block) noexcept { return block.address + block.size_bytes; }

@@ -1,6 +1,6 @@
-// Reading watched memory where it is: of the host directly, of a device by copies in pieces.
+// Reading watched memory: of the host directly, of a device by copies in pieces.
 //
-// Memory of the host that no known live block holds may disappear at any time, so the kernel is asked to copy it, and
+// Memory of the host that no known live block holds may disappear at any time. So the kernel is asked to copy it. It
 // answers with an error where we would crash.
 #pragma once
 
@@ -38,7 +38,7 @@ struct Content {
     // First byte, and the one after the last, of the memory that the view spans.
     std::uint64_t begin() const noexcept;
     std::uint64_t end() const noexcept;
-    // What it spans, with its stride where it has one alone.
+    // The memory that it spans, with its stride if it has only one.
     Range range() const noexcept;
 };
 

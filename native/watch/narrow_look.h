@@ -1,4 +1,4 @@
-// A look at memory that reads only what was written since the last one, where the kernel tells.
+// A look at memory that reads only the pages that were written since the last one, if the kernel tells.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ struct Look {
     std::uint64_t bytes_read;
 };
 
-// Looks at memory, the first time wholly; now and then wholly all the same, which must come to the same.
-//
-// pages: of the same memory, and of nobody else.
+// Looks at memory. The first look reads all of it. Later looks read only the pages that were written, if the kernel
+// tells. Now and then they read all of it as well, and must come to the same result. The pages must be of the same
+// memory, and of nobody else.
 Look look_narrowly(Fingerprint& fingerprint, WrittenPages& pages, const Content& content, Reading reading,
                    Change& change) noexcept;
 

@@ -1,4 +1,4 @@
-// An operator that has begun and not ended, and what is known of the memory that it may write.
+// An operator that has begun and not ended, and the memory that it may write.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct OperatorName {
     void set(const Operator& one) noexcept;
 };
 
-// What lies beside the memory that an operator may write, in the same block, as it was right before.
+// Memory beside the memory that an operator may write, in the same block, as it was right before the operator.
 struct Margin {
     std::uint64_t piece;  // of automatic watching, by its address
     Content content;

@@ -25,7 +25,8 @@ State& state() noexcept {
 // This thread works here: what it allocates or frees meanwhile is our own doing.
 __attribute__((tls_model("initial-exec"))) __thread bool is_inside = false;
 
-// A forked child has its parent's memory, but not its threads and files; what the parent watches is the parent's.
+// A forked child has its parent's memory, but not its threads and files. The memory that the parent watches is the
+// parent's affair.
 void become_child(State& held) noexcept {
     WrittenPages::become_child();
     held.files.forget();
@@ -121,10 +122,10 @@ bool prepare(State& held) noexcept {
 }
 
 void begin(State& held, const Operator& one, const Writes& writes, bool has_name, const CallSite& site) noexcept {
-    // Looked at before it is said to run: what was changed by now was not its doing.
+    // Memory is looked at before this operator is said to run. Changes up to now were not its doing.
     if (one.source == Source::kAten) {
-        // Nothing else but a graph runs on this thread: what has begun here and not ended was left by an exception of
-        // C++.
+        // Besides this operator only a graph can run on this thread. Others that have begun here and not ended were
+        // left by a C++ exception.
         const std::uint32_t thread = this_thread_id();
         held.running.erase(std::remove_if(held.running.begin(), held.running.end(),
                                           [thread](const Running& running) {
@@ -224,7 +225,8 @@ std::uint32_t add(Target target, const Content& content, format::Device device, 
         return 0;
     }
     State& held = *entry;
-    // What is seen of it now holds, and is not forgotten when the first operator begins.
+    // Do this first. Then the content that is seen below stays valid, and is not forgotten when the first operator
+    // begins.
     const bool collects = prepare(held);
     for (Watched& watched : held.watched) {
         if (watched.ended_because == nullptr && watched.target != Target::kWindow &&
@@ -342,7 +344,7 @@ void kernel_ends(const char* name, std::size_t name_bytes, format::Device device
     running->name.set(Operator{Source::kKernel, name, name_bytes, 0, device});
     const auto kind = static_cast<std::uint64_t>(Source::kKernel);
     running->name.call = ++held.calls[hash_bytes(running->name.text, std::strlen(running->name.text), kind)];
-    // What was seen when it began, which is still what the fingerprints hold.
+    // The content that was seen when it began. The fingerprints still hold it.
     dump_all(held, running->name, true);
     end(held, *running, Writes{}, nullptr, 0, site);
 }

@@ -1,11 +1,11 @@
 // Watching memory: who overwrote it?
 //
-// Observers of operators tell when one begins and ends; watched memory is looked at both times. What has changed
-// becomes an event (FORMAT.md, "Watched memory"), and what was seen goes to files (dump_files.h). While nothing is
-// watched, all of it costs one branch: is_active().
+// Observers of operators tell when one begins and ends. Watched memory is looked at both times. A change becomes an
+// event (FORMAT.md, "Watched memory"). The content goes to files (dump_files.h). While nothing is watched, all of it
+// costs one branch: is_active().
 //
-// One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known
-// block cannot go away while it is read. None of these functions may be called inside a RecordingScope.
+// One lock holds everything together. Frees of observed blocks wait for it (block_ends), so memory of a known block
+// cannot go away while it is read. None of these functions may be called inside a RecordingScope.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace msmemscope::watch {
 
-// What an operator may write: all that overlaps these ranges.
+// The memory that an operator may write: everything that overlaps these ranges.
 struct Writes {
     const Range* ranges = nullptr;
     std::size_t count = 0;
@@ -27,8 +27,8 @@ struct Writes {
     bool come_later = false;
 };
 
-// Who tells of an operator; one of each can run on a thread at a time, kernels within operators, and operators within
-// graphs that torch has compiled.
+// The observer that tells of an operator. On a thread one of each can run at a time: kernels within operators, and
+// operators within graphs that torch has compiled.
 enum class Source : std::uint8_t { kAten = 0, kAtb = 1, kAtbKernel = 2, kKernel = 3, kGraph = 4 };
 
 struct Operator {
@@ -62,7 +62,7 @@ inline bool concerns_device() noexcept { return (activity.load(std::memory_order
 // To be called when the recorder has been configured.
 void apply_settings() noexcept;
 
-// Watches memory under a name, in place of what was watched at the same address. dump_count: looks to write, -1 for all
+// Watches memory under a name, in place of an earlier watch at the same address. dump_count: looks to write, -1 for all
 // of them. Returns the watch's number, from 1; 0 if the memory cannot be read.
 std::uint32_t add(Target target, const Content& content, format::Device device, const char* name,
                   std::int64_t dump_count) noexcept;
@@ -86,7 +86,7 @@ bool watches_kernels() noexcept;
 // Whether the operator opens the window of --watch: then its outputs are asked for.
 bool asks_for_outputs(const char* name, std::size_t name_bytes) noexcept;
 
-// The process ends: what is still watched ends with it. To be called before the recorder is closed.
+// The process ends, and all watches end with it. To be called before the recorder is closed.
 void finish() noexcept;
 
 #pragma GCC visibility pop

@@ -89,7 +89,7 @@ public:
                          std::uint64_t moment, const CallSite& site) noexcept;
     void operator_ends(Running& running, const Vector<Running>& all, bool come_later, std::uint64_t moment,
                        const CallSite& site) noexcept;
-    // What was not collected is not known: all blocks may have changed.
+    // While nothing was collected, all blocks may have changed. So nothing of their contents is known any more.
     void forget_contents() noexcept;
     void note_coverage() const noexcept;
     void forget_all() noexcept;
@@ -110,9 +110,10 @@ private:
 
         std::uint64_t begin() const noexcept { return block.address + offset; }
         std::uint64_t end() const noexcept { return begin() + bytes; }
-        // What of the budget a look at all of it takes, but for what was written since the last one.
+        // The part of the budget that a look at all of it takes. Bytes that were written since the last look come on
+        // top.
         std::uint64_t cost() const noexcept;
-        // Asks the kernel about it and what lies behind it, so that it need not be asked about each.
+        // Asks the kernel about this piece and the pieces behind it, so that it need not be asked about each.
         void ask() const noexcept;
     };
     using Blocks = Map<std::uint64_t, Guarded>;
@@ -125,7 +126,7 @@ private:
         std::uint64_t checksum_before;
         std::uint64_t checksum_after;
 
-        // Whether the same write can have made what was found right before it in memory.
+        // Whether the same write can have made this finding and the one right before it in memory.
         bool continues(const Found& before) const noexcept;
     };
 
@@ -141,7 +142,7 @@ private:
     void report_one(Found& found, const Overrun& overrun, const CallSite& site) noexcept;
     // Of a piece that the operator may write in part: the rest, such as the padding behind a tensor, must not change.
     void look_beside_writes(const Guarded& guarded, const Running& running, Finding finding) noexcept;
-    // The same of larger pieces, of which no copy is kept: of the memory right beside what the operator may write.
+    // The same for larger pieces without a copy, in the memory right beside the part that the operator may write.
     void keep_margins(Running& running, const Vector<Running>& all) noexcept;
     void look_at_margins(const Running& running, const Vector<Running>& all, Finding finding) noexcept;
     // The first piece of the block behind the one that holds an address, or behind the address.
@@ -167,14 +168,14 @@ private:
 // Reports an operator that was named and never runs.
 class WindowStart {
 public:
-    // name: "" for none. What there is to report of the one before is reported.
+    // name: "" for none. First reports what is still to be said of the earlier name.
     void expect(const char* name) noexcept;
     void note(const OperatorName& running) noexcept;
     // The operator has run and had so many outputs that can be watched.
     void note_opening(const OperatorName& running, std::size_t outputs) noexcept;
     // Once for each name: at the orderly end of the capture, or when another operator is named.
     void report() noexcept;
-    // In a forked child: what its parent has aimed at and not met is its parent's to report.
+    // In a forked child: if the parent named an operator and did not meet it, the parent reports it.
     void become_child() noexcept;
 
 private:
@@ -210,7 +211,7 @@ std::uint32_t this_thread_id() noexcept;
 
 // --- watched_list.cpp: what is watched by name, or as output of an operator --------------------
 
-// What observers are asked to tell from now on.
+// Asks observers for what the watch needs from now on.
 void update_activity(const State& held) noexcept;
 // Null if the memory cannot be read.
 Watched* add_to(State& held, Target target, const Content& content, format::Device device, const char* name,

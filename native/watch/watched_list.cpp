@@ -1,4 +1,4 @@
-// The list of watched memory: looking at it, writing what was seen, and the window of --watch.
+// The list of watched memory: looking at it, writing its content to files, and the window of --watch.
 #include <sys/syscall.h>
 #include <unistd.h>
 

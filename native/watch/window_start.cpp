@@ -1,5 +1,5 @@
-// An operator that was named wrongly opens no window, and nothing would be watched without a word. What is called
-// similarly is found afterwards, among the recorded names.
+// An operator that was named wrongly opens no window, and without a word nothing would be watched. Operators with
+// similar names are found afterwards, among the recorded names.
 #include <cstdio>
 #include <cstring>
 

@@ -69,10 +69,10 @@ constexpr unsigned long kScan = _IOWR('f', 16, PageScan);
 
 constexpr std::size_t kRegionsAtOnce = 128;
 constexpr std::size_t kMostRanges = 1024;
-// Each can cut a mapping of the program into three, of which a process may have 65,530.
+// Each can cut a mapping of the program into three, and a process may have 65,530 mappings.
 constexpr std::size_t kMostFollowers = 8192;
-// A write to a protected page takes about as long as reading eight pages: where more than one in eight is written
-// again and again, reading is cheaper, and the program is not to pay for being watched.
+// A write to a protected page takes about as long as reading eight pages. If more than one page in eight is written
+// again and again, reading is cheaper. The program is not to pay for being watched.
 constexpr std::uint64_t kBusyShare = 8;
 constexpr unsigned kBusyLooks = 4;
 constexpr unsigned kLooksToWait = 256;
@@ -140,7 +140,7 @@ Followers::iterator place_of(const WrittenPages* follower, std::uint64_t begin) 
     return place;
 }
 
-// Those who can follow a part of a range are from here on, by the beginning of what they follow.
+// The followers of any part of a range begin here. They are in the order in which their memory begins.
 Followers::iterator first_that_reaches(const Range& range) noexcept {
     Kernel& one = kernel();
     return one.followers.lower_bound(range.begin > one.longest ? range.begin - one.longest : 0);
@@ -269,7 +269,7 @@ bool WrittenPages::take(Vector<Range>& written) noexcept {
         stop();
         return false;
     }
-    // What others that follow it were told of before is not in order.
+    // Pages that were told to others before, because they follow them too, are not in order.
     std::sort(written_.begin(), written_.end(),
               [](const Range& one, const Range& other) { return one.begin < other.begin; });
     written.swap(written_);

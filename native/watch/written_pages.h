@@ -1,10 +1,10 @@
-// Which pages of the host's memory were written since they were asked about last, as the kernel knows it: a look at
-// memory that nobody wrote is then a question of microseconds, and its bytes need not be read.
+// Which pages of the host's memory were written since we last asked the kernel. If nobody wrote memory, a look at it
+// takes microseconds, and its bytes need not be read.
 //
-// Linux 6.7 and later answer by PAGEMAP_SCAN, of memory that is registered with userfaultfd for asynchronous write
-// protection: the first write to a page faults once, is noted, and goes on without anybody's help. Older kernels, and
-// sandboxes that forbid the calls, answer nothing. Writes that bypass the processor's page tables (a device that writes
-// pinned memory) are not seen.
+// Linux 6.7 and later answer by PAGEMAP_SCAN. The memory is registered with userfaultfd for asynchronous write
+// protection. The first write to a page faults once, is noted, and goes on without anybody's help. Older kernels, and
+// sandboxes that forbid the calls, answer nothing. Writes that bypass the processor's page tables are not seen, such as
+// those of a device into pinned memory.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +28,23 @@ public:
     WrittenPages& operator=(const WrittenPages&) = delete;
     ~WrittenPages();
 
-    // From now on, writes to the pages of [begin, end) are noted. What is there is to be read after this call. False,
-    // and nothing is changed, where the kernel does not do it; asking again costs nothing. The memory must stay mapped
-    // as long as `take` is called: of what is gone the kernel says that nobody wrote it.
+    // From now on, writes to the pages of [begin, end) are noted. Read the memory after this call. If the kernel cannot
+    // note writes, the result is false, and nothing is changed. Asking again costs nothing. The memory must stay mapped
+    // as long as `take` is called. Of unmapped memory the kernel says that nobody wrote it.
     bool follow(std::uint64_t begin, std::uint64_t end) noexcept;
 
-    // Takes what was written since `follow` or the last call, in rising order, cut to whole pages. False where that is
-    // not known: all of it may have been written, and follow is to be called again.
+    // Takes the ranges that were written since `follow` or the last call, in rising order, cut to whole pages. False if
+    // that is not known. Then all of it may have been written, and follow is to be called again.
     bool take(Vector<Range>& written) noexcept;
 
-    // Asks once about what is followed from an address on, as far as it is followed without a gap and to kMostAsked:
-    // until the answer is forgotten, `take` is answered from it.
+    // Asks once about all followed memory from an address on. It goes as far as memory is followed without a gap, and
+    // up to about kMostAsked. Until the answer is forgotten, `take` is answered from it.
     static void ask_from(std::uint64_t begin) noexcept;
     static void forget_answer() noexcept;
 
     bool is_following() const noexcept { return begin_ != end_; }
 
-    // In a forked child, before anything else: what the kernel was asked for is of the parent's memory.
+    // Call this in a forked child before anything else. The kernel was asked about the parent's memory.
     static void become_child() noexcept;
 
     // The kernel was found not to see all writes: it is not asked any more in this process.
@@ -60,7 +60,8 @@ private:
 
     std::uint64_t begin_ = 0;  // of the pages that are followed; equal where none are
     std::uint64_t end_ = 0;
-    // Since they were taken last: what is followed twice is protected again by whoever asks first.
+    // Written since they were taken last. If two follow the same page, the first one that asks protects it again, and
+    // the other one learns of the write here.
     Vector<Range> written_;
     unsigned busy_looks_ = 0;     // in a row, at which much had been written
     unsigned looks_to_wait_ = 0;  // before it is followed again

@@ -1,12 +1,13 @@
-// What is known of an event beyond its record: pairs of key and value, defined once per different set of them.
+// Attributes: facts about an event that its record has no field for. They are pairs of key and value. Each distinct set
+// is defined once.
 #pragma once
 
 #include <cstdint>
 
 namespace msmemscope::format {
 
-// What an attribute says. Values are part of the file format: never renumber, only append. What each means and where
-// it occurs stands in FORMAT.md; names and types for people are in src/msmemscope/model/attributes.py.
+// The key of an attribute. Values are part of the file format: never renumber, only append. FORMAT.md says what each
+// key means and where it occurs. Names and types for people are in src/msmemscope/model/attributes.py.
 enum class AttributeKey : std::uint16_t {
     // Allocations of a driver.
     kModule = 1,

@@ -1,9 +1,14 @@
 // Definitions: everything of variable length, written once and referred to by id.
 //
-// A definition segment is a sequence of entries, each a DefinitionHeader followed
-// by its payload and zero bytes up to the next multiple of 8. Ids are process-wide
-// and per family (strings; attributes; code objects; Python stacks; native stacks), so an id
-// may be used by any thread while its entry lies in another thread's segment.
+// A definition segment is a sequence of entries. Each entry is a DefinitionHeader, its payload, and zero bytes up to
+// the next multiple of 8. Ids are process-wide and per family:
+// - strings;
+// - attributes;
+// - code objects;
+// - Python stacks;
+// - native stacks.
+//
+// So a thread may use an id whose entry lies in the segment of another thread.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// A block of packed event records: what a full tail of a segment becomes, about a fifth of its bytes.
+// A block of packed event records. A full tail of a segment becomes one, and takes about a fifth of its bytes.
 //
-// Record by record; each field as the difference from what was to be expected, in as many bytes as that needs.
-// FORMAT.md says how. A block stands for itself: nothing before it is needed to read it.
+// Records are packed one after the other. Each field becomes its difference from the expected value, in as many bytes
+// as the difference needs. FORMAT.md says how. A block stands for itself: nothing before it is needed to read it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// How event records are packed: record by record; each field as the difference from what was to be expected, in as many
-// bytes as that needs. FORMAT.md has it byte by byte.
+// How event records are packed, one record after the other. Each field becomes its difference from the expected value,
+// in as many bytes as the difference needs. FORMAT.md describes the bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace msmemscope::format {
 // Of one record: its kind, the lengths of its fields, and all fields at their longest.
 inline constexpr std::size_t kMostPackedBytes = 1 + 4 + 6 * 8 + 4 * 5;
 
-// What both sides remember of the records before: 29 KiB. All zeros at the beginning of a block.
+// The state that writer and reader keep about earlier records: 29 KiB. It is all zeros at the beginning of a block.
 class PackingState {
 public:
     void clear() noexcept;

@@ -81,8 +81,12 @@ struct SegmentHeader {
     std::uint64_t tail_position;
     // Packed segments: the most bytes that the tail can hold until it becomes a block.
     std::uint64_t tail_bytes;
-    // Packed segments, once the process has ended in an orderly way: the checksum of the first records of the tail, how
-    // many these are, and the tail_position of then. Of a tail that has become a block since, it means nothing.
+    // These three belong to packed segments, and are written when the process ends in an orderly way:
+    // - the checksum of the first records of the tail;
+    // - the number of these records;
+    // - the tail_position at that time.
+    //
+    // If the tail has become a block since, they mean nothing.
     std::uint64_t sealed_checksum;
     std::uint64_t sealed_records;
     std::uint64_t sealed_position;

@@ -11,7 +11,7 @@
 
 namespace msmemscope::format {
 
-// What happened. Values are part of the file format: never renumber, only append.
+// The kind of an event. Values are part of the file format: never renumber, only append.
 enum class EventKind : std::uint8_t {
     kNone = 0,
     kMalloc = 1,
@@ -19,12 +19,13 @@ enum class EventKind : std::uint8_t {
     kAccessRead = 3,
     kAccessWrite = 4,
     kAccessUnknown = 5,
-    // The memory of a block that was freed can be handed out again: the streams that used it have got so far. address
-    // and size as in its FREE, extra the block's MALLOC. Not a row of a dump.
+    // The memory of a freed block can be handed out again, because the streams that used it have got so far. It is the
+    // block that was freed last at this address. The address and size are as the allocator has them, and extra is 0.
+    // Not a row of a dump.
     kFreeCompleted = 6,
-    // A sample of the host memory of the whole process, and its end (observe/host_samples.h). size is that of the
-    // block, extra of the first how many bytes it stands for, of the second its record. name is the function that
-    // allocated it. Neither is a row of a dump.
+    // A sample of the host memory of the whole process, and its end (observe/host_samples.h). The size is that of the
+    // block, and name is the function that allocated it. The extra of a HOST_SAMPLE is the bytes that it stands for.
+    // The extra of a HOST_SAMPLE_FREE is its HOST_SAMPLE. Neither is a row of a dump.
     kHostSample = 7,
     kHostSampleFree = 8,
     // size is how much of the process's resident memory belongs to no file and is not shared. Not a row of a dump.
@@ -41,9 +42,9 @@ enum class EventKind : std::uint8_t {
     kMark = 30,
     kRangeStart = 31,
     kRangeEnd = 32,
-    // What the caching allocator says of itself, entry by entry and in its order (--events=allocator). address and size
-    // as it has them, extra the stream, attribute pool_id the private pool if it is one. None of these is a row of a
-    // dump. size: bytes asked for, here and in the next two.
+    // Entries of the caching allocator about itself, in its own order (--events=allocator). The address and size are as
+    // the allocator has them. The extra is the stream. Attribute pool_id is the private pool, if it is one. None of
+    // these is a row of a dump. In this kind and the next two, size is the bytes asked for.
     kAllocatorAlloc = 33,
     kAllocatorFree = 34,
     kAllocatorFreeCompleted = 35,
@@ -57,8 +58,9 @@ enum class EventKind : std::uint8_t {
     kStartTrace = 42,
     kStopTrace = 43,
     kStep = 44,
-    // A step ended as far as the program's own doing tells: an optimizer stepped, or the outermost module's forward
-    // ended (attribute step_source). Nobody said so; what a program says itself counts instead. Not a row of a dump.
+    // A step seems to have ended: an optimizer stepped, or the outermost module's forward ended (attribute
+    // step_source). Nobody said so. If the program itself says when steps end, that counts instead. Not a row of a
+    // dump.
     kImpliedStep = 45,
     // Likewise: an allocation that failed, size the bytes asked for, address the bytes that were free on the device.
     kAllocatorOom = 46,
@@ -70,9 +72,9 @@ enum class EventKind : std::uint8_t {
     // How much a pool holds of the driver's memory on a device, in use or not. Not a row of a dump: memory events
     // of the pool that follow show it as their total.
     kReserved = 51,
-    // What the management interface says of a device: size is the bytes in use on it by anybody, extra those of this
-    // process; -1 where it does not say. On the device cpu only this process's resident memory is known. Not a row of a
-    // dump either.
+    // Figures of the management interface about a device. The size is the bytes in use on it by anybody, and extra the
+    // bytes that this process uses. A figure of -1 is not known. On the device cpu only this process's resident memory
+    // is known. Not a row of a dump either.
     kDeviceUsage = 52,
     // A label was given to a block that is alive: to its owner, whatever allocated it. Not a row of a dump; the
     // block's MALLOC shows it.
@@ -84,19 +86,21 @@ enum class EventKind : std::uint8_t {
     // Watching a piece of memory began, and ended.
     kWatchStart = 56,
     kWatchStop = 57,
-    // A block is alive, and what of the program refers to it: the name is the chain of references. Not a row of a dump.
+    // A block is alive, and a part of the program refers to it. The name is the chain of references. Not a row of a
+    // dump.
     kHolder = 58,
     kFunctionCall = 60,
-    // Physical memory of a driver was mapped at an address, and what an address had been given was unmapped. extra of
-    // the first is the MALLOC of the physical memory. Neither is a row of a dump.
+    // MAPPED: physical memory of a driver was mapped at an address. Its extra is the MALLOC of the physical memory.
+    // UNMAPPED: the mapping at an address is gone. Neither is a row of a dump.
     kMapped = 61,
     kUnmapped = 62,
-    // How much was asked for of a block, whose size is what its allocator made of it. Not a row of a dump.
+    // The bytes that were asked for of a block. The block's own size is what its allocator made of them. Not a row of a
+    // dump.
     kRequested = 63,
 };
 
-// Which allocator the bytes belong to. kNone for events that are not about memory. kHal on the device cpu is pinned
-// memory of the host, which dumps show as HOST; kHost are CPU tensors.
+// Which allocator the bytes belong to. Events that are not about memory have kNone. kHal on the device cpu is pinned
+// memory of the host. Dumps show it as HOST. kHost is CPU tensors.
 enum class Pool : std::uint8_t {
     kNone = 0,
     kHal = 1,
@@ -162,15 +166,20 @@ struct Record {
     // CLOCK_REALTIME at the event. FUNCTION_CALL, KERNEL_LAUNCH: when the call
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
-    // MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
-    // STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1; 0 if
-    // nobody asked. Otherwise 0.
+    // - MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
+    // - FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it. ALLOCATOR_OOM: bytes that were free on the
+    //   device.
+    // - STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1.
+    //   It is 0 if nobody asked.
+    // - Others: 0.
     std::uint64_t address;
-    // MALLOC: bytes of the block. FREE: bytes of the block freed (positive; 0
-    // if the block was never seen). ACCESS: bytes of the tensor. STEP: the step
-    // that ended. IMPLIED_STEP: how many of this source have ended. RESERVED: bytes the pool holds. DEVICE_USAGE: bytes
-    // in use. OWNER, HOLDER: bytes of the block. OOM, REQUESTED: bytes asked for. WATCH*: bytes watched. MAPPED: bytes
-    // mapped. HOST_SAMPLE*: bytes of the block. HOST_MEMORY: bytes. Otherwise 0.
+    // - MALLOC, OWNER, HOLDER, HOST_SAMPLE*: bytes of the block.
+    // - FREE: bytes of the block freed (positive; 0 if the block was never seen).
+    // - ACCESS: bytes of the tensor. WATCH*: bytes watched. MAPPED: bytes mapped.
+    // - OOM, REQUESTED: bytes asked for. FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it.
+    // - STEP: the step that ended. IMPLIED_STEP: how many of this source have ended.
+    // - RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use. HOST_MEMORY: bytes.
+    // - Others: 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
     std::uint32_t thread_and_device;
@@ -189,17 +198,18 @@ struct Record {
     // Stack ids, 0 where no stack was taken.
     std::uint32_t python_stack_id;
     std::uint32_t native_stack_id;
-    // FREE, ACCESS: sequence of the block's MALLOC, 0 if no such block was seen.
-    // FUNCTION_CALL: CLOCK_REALTIME at the return. FUNCTION_CALL of Python code
-    // has the code id in attribute_id. KERNEL_*: stream id << 32 | task id.
-    // RANGE_*: range id. MARK, RANGE_START: stream id among the attributes. STEP, IMPLIED_STEP: bytes of this process's
-    // resident memory that belong to no file, 0 if nobody asked.
-    // DEVICE_USAGE: bytes in use by this process. In both of its fields all ones
-    // say that the figure is not known. MALLOC: string id of the labels in force.
-    // HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
-    // OWNER, WATCH*, HOLDER, MAPPED, REQUESTED: sequence of the block's MALLOC, 0 if it is not known. OOM: how many of
-    // the latest and how many of the largest blocks a dump is to show; twice as many sequence numbers behind it are
-    // left free for them.
+    // The meaning of extra by kind. The sequence of a MALLOC is 0 if no such block is known.
+    // - FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, REQUESTED: sequence of the block's MALLOC.
+    // - ALLOCATOR_*, SEGMENT_*: the stream.
+    // - FUNCTION_CALL: CLOCK_REALTIME at the return. A call of Python code has the code id in attribute_id.
+    // - KERNEL_*: stream id << 32 | task id.
+    // - RANGE_*: range id. MARK and RANGE_START have the stream id among the attributes.
+    // - STEP, IMPLIED_STEP: bytes of this process's resident memory that belong to no file, 0 if nobody asked.
+    // - DEVICE_USAGE: bytes in use by this process. In both of its fields all ones say that the figure is not known.
+    // - MALLOC: string id of the labels in force.
+    // - HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
+    // - OOM: how many of the latest and how many of the largest blocks a dump is to show. Twice as many sequence
+    //   numbers behind the OOM are left free for them.
     std::uint64_t extra;
 };
 

@@ -1,7 +1,8 @@
-// A checksum of event records, so that what was damaged on a disk is left out rather than believed.
+// A checksum of event records. Records that were damaged on a disk are left out because of it, and not believed.
 //
-// Eight lanes, one for each word of a record: they do not wait for each other, so that a record takes about as many
-// cycles as it has words. Over the words as they lie in memory: it means nothing on a machine of the other byte order.
+// The checksum has eight lanes, one for each word of a record. The lanes do not wait for each other, so a record takes
+// about as many cycles as it has words. The checksum is over the words as they lie in memory. It means nothing on a
+// machine of the other byte order.
 #pragma once
 
 #include <cstddef>

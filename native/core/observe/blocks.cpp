@@ -29,9 +29,9 @@ inline void take_stacks(const RecordingScope& scope, Event& event, const CallSit
     }
 }
 
-// Whether events of blocks of a pool may have numbers of the thread's own. Nobody puts those of host memory in an
-// order, while allocators of devices have a lock, and say in which order they do things; and accesses and listeners
-// tell of the same blocks from other threads.
+// Whether events of blocks of a pool may have numbers of the thread's own lease. Only host memory may, because nobody
+// puts its events in an order. Allocators of devices have a lock, and say in which order they do things. Accesses and
+// listeners tell of the same blocks from other threads, so neither may be active.
 __attribute__((always_inline)) inline bool may_lease(const ProcessState& state, format::Pool pool) noexcept {
     return pool == format::Pool::kHost && (state.collecting.load(std::memory_order_relaxed) & kSelectAccess) == 0 &&
            block_listener.load(std::memory_order_relaxed) == nullptr;

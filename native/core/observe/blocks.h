@@ -1,5 +1,5 @@
-// What sources call when memory is allocated and freed: blocks are followed from here on, and recorded with their call
-// stacks.
+// The functions that sources call when memory is allocated and freed. They follow blocks from here on, and record them
+// with their call stacks.
 #pragma once
 
 #include "core/writer/recorder.h"
@@ -24,9 +24,9 @@ void set_block_listener(const BlockListener* listener) noexcept;
 // dropped (and counted).
 std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const CallSite& site) noexcept;
 
-// A block was allocated: follows it, and records it if collecting. To be called after the real
-// allocation, outside of any scope. site: of the allocation function; native stacks begin there. attributes: what the
-// allocator says, as Record::attribute_id has it; the number of a text.
+// A block was allocated: follows it, and records it if collecting. Call it after the real allocation, outside of any
+// scope. site: the call site of the allocation function. Native stacks begin there. attributes: facts of the allocator
+// about the block, as Record::attribute_id has them, but by the number of a text.
 void observe_allocation(format::Pool pool, format::Device device, std::uint64_t address, std::uint64_t size_bytes,
                         const CallSite& site, std::uint32_t attributes = 0) noexcept;
 
@@ -36,13 +36,13 @@ void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site
 // The same for a block whose end was not reported, found out when its address was given again.
 void observe_missed_free(format::Pool pool, std::uint64_t address) noexcept;
 
-// A block that the allocator is taking back: a free that can fail, or whose record stands behind figures that are known
-// only when it is done.
+// A block that the allocator is taking back. Sources use this where a free can fail. They also use it where a record of
+// figures must stand before the FREE, and the figures are known only after the free.
 struct EndingBlock {
     LiveBlock block;
     Event event{format::EventKind::kFree};
-    // Of the record in front of that of the free, which it is for the source to write or to leave out; 0 if neither is
-    // wanted.
+    // The sequence number of the record before the FREE. The source may write that record or leave it out. 0 if neither
+    // record is wanted.
     std::uint64_t number = 0;
 };
 
@@ -57,14 +57,15 @@ void undo_free(const EndingBlock& ending) noexcept;
 // known. Costs little if these labels were the last that the block was given.
 bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 
-// Records what of the program refers to the live block that contains this address; false if no such block has a record.
+// Records which part of the program refers to the live block that contains this address. False if no such block has a
+// record.
 bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept;
 
-// Records how much was asked for of a live block, whose size is what its allocator made of that.
+// Records the bytes that were asked for of a live block. The block's own size is what its allocator made of them.
 void note_requested(format::Pool pool, std::uint64_t address, std::uint64_t bytes) noexcept;
 
-// Physical memory of the driver (its handle stands for it) was mapped at an address; and what was mapped there is no
-// more. Both to be called after the real call; recorded where allocations are.
+// note_mapped: physical memory of the driver was mapped at an address. Its handle stands for it. note_unmapped: the
+// mapping at an address is gone. Call both after the real call. They are recorded where allocations are.
 void note_mapped(std::uint64_t handle, std::uint64_t address, std::uint64_t bytes) noexcept;
 void note_unmapped(std::uint64_t address) noexcept;
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kMostMeanBytes = 32UL << 20U;
 constexpr std::uint64_t kFastNs = 250'000;
 constexpr std::uint64_t kSlowNs = 1'000'000;
 
-// A process that records nothing else begins a log when so much of what it has sampled is alive: most processes that
+// A process that records nothing else begins a log when its live samples stand for this many bytes. Most processes that
 // load a framework never get there.
 constexpr std::uint64_t kWorthALogBytes = 16UL << 20U;
 // Samples that are followed at once: about 4 MiB.

@@ -1,14 +1,16 @@
 // Memory of the host that is no tensor: a sample of the allocations of the whole process, each with its call stack.
 //
-// Every byte that is allocated has the same chance to be one at which a sample is taken: the distances between such
-// bytes have an exponential distribution (a Poisson process), with a mean of 512 KiB. So an allocation of s bytes is
-// sampled with a chance of 1 - exp(-s / mean), and stands for s / (1 - exp(-s / mean)) bytes: sums of these are right
-// on average, whatever the sizes. A thread that allocates faster than a sample per 250 us takes a larger mean: the mean
-// depends on what came before alone, so the sums stay right.
+// Every allocated byte has the same chance of being sampled. The distances between sampled bytes have an exponential
+// distribution (a Poisson process) with a mean of 512 KiB.
+// - An allocation of s bytes is sampled with a chance of 1 - exp(-s / mean).
+// - It stands for s / (1 - exp(-s / mean)) bytes.
 //
-// An allocation that is not sampled costs a subtraction and a branch; a free of such a block one look at a table of
-// 64 KiB. Nothing here takes a lock or allocates. What is remembered of samples lies in ProcessState, which fork wipes:
-// a child begins without samples, and says nothing of blocks that its parent allocated.
+// Sums of these are right on average, whatever the sizes. A thread with more than one sample per 250 us takes a larger
+// mean. The mean depends only on earlier samples, so the sums stay right.
+//
+// An allocation that is not sampled costs a subtraction and a branch. A free of such a block costs one look at a table
+// of 64 KiB. Nothing here takes a lock or allocates. The samples lie in ProcessState, which fork wipes. So a child
+// begins without samples, and says nothing of blocks that its parent allocated.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +56,9 @@ __attribute__((always_inline)) inline bool may_be_sample(const void* memory) noe
 // Whether samples are taken in this process now.
 bool are_taken() noexcept;
 
-// An allocation that is_due() said yes to: decides whether it is sampled, records it if so, and begins the way to the
-// next sample. memory: null if there is none to record. function: what allocated it ("malloc").
+// Call this for an allocation if is_due() said yes. It decides whether the allocation is sampled, and records it if so.
+// Then it draws the distance to the next sample. memory: null if there is none to record. function: the function that
+// allocated it ("malloc").
 void note_allocation(const void* memory, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
 
 // Something that takes memory where no allocation is seen, as a thread does: recorded in any case, as that many bytes.

@@ -7,7 +7,7 @@ namespace msmemscope::recorder {
 
 // Takes samples from now on, if the settings want them, where allocations are collected.
 void begin_host_samples() noexcept;
-// The program ends: what is freed from here on is freed because of that, and is not recorded.
+// The program ends. Blocks that are freed from here on are freed because of that, and no such free is recorded.
 void end_host_samples() noexcept;
 
 #pragma GCC visibility pop

@@ -26,7 +26,7 @@ std::uint64_t rate(std::uint64_t part, std::uint64_t whole) noexcept {
     return millionths + (rest > above || (rest == above && millionths % 2 == 1) ? 1 : 0);
 }
 
-// The order of the attributes is that of every snapshot; what is not known here is left out.
+// The order of the attributes is that of every snapshot. Figures that are not known here are left out.
 void describe(Attributes& attributes, const PoolBytes* pool, const MemoryBytes* memory) noexcept {
     if (pool != nullptr) {
         attributes.number(Key::kReservedBytes, pool->reserved).number(Key::kAllocatedBytes, pool->allocated);

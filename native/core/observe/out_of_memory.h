@@ -1,10 +1,14 @@
-// Memory has run out: what is written about an allocation that failed for lack of memory.
+// Memory has run out: the records of an allocation that failed for lack of memory.
 //
-// Two records: a SNAPSHOT named OOM_Snapshot with what is known here of the device and of the framework's pool, and an
-// OOM with what was asked for; both with both call stacks, whatever the settings say. They come from inside the failing
-// call, where the program may hold locks of its allocator and no GIL: nothing here waits for another thread, runs
-// Python, or allocates with the program's allocator. torch_npu gives its cache back and tries again after the first
-// failure, so that one error of the program is two failures as a rule: the state before, and that after the release.
+// There are two records, each with both call stacks, whatever the settings say:
+// - a SNAPSHOT named OOM_Snapshot says what is known here of the device and of the framework's pool;
+// - an OOM says what was asked for.
+//
+// They are written inside the failing call, where the program may hold locks of its allocator and no GIL. So nothing
+// here waits for another thread, runs Python, or allocates with the program's allocator.
+//
+// After the first failure, torch_npu gives its cache back and tries again. So one error of the program is usually two
+// failures: one before the release, and one after it.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +31,8 @@ void record(const Failure& failure, const CallSite& site) noexcept;
 // An allocation of the same kind has succeeded on this thread.
 void forget() noexcept;
 
-// Whether the calling thread's latest allocation of the driver failed, and record() was called: so an observer above
-// tells a limit of the framework's own, at which the driver is never asked.
+// Whether the calling thread's latest allocation of the driver failed, and record() was called. By this an observer
+// above recognises a limit of the framework's own: then the driver is never asked.
 __attribute__((visibility("default"))) bool just_recorded() noexcept;
 
 }  // namespace msmemscope::out_of_memory

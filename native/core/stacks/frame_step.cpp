@@ -1,6 +1,6 @@
-// Reads the unwind tables of one function as far as the place of its frame depends on them: the DWARF standard, section
-// 6.4, and its LSB variant .eh_frame. What the unwinder reads when it steps out of a frame lies at the canonical frame
-// address (CFA), plus the offset of a saved register, or where an expression leads.
+// Reads the unwind tables of one function, as far as the place of its frame depends on them. The format is that of the
+// DWARF standard, section 6.4, in its LSB variant .eh_frame. The unwinder steps out of a frame by reading saved
+// registers. They lie at an offset from the canonical frame address (CFA), or where an expression leads.
 #include "core/stacks/frame_step.h"
 
 #include <sys/syscall.h>

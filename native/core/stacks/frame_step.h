@@ -1,9 +1,9 @@
 // Whether the unwinder can step out of a frame and read only memory that is there.
 //
-// The unwinder believes the stack. Where a piece of it was taken away (a greenlet's) or a coroutine's outermost
-// function returns to something else, it finds an old address of some function, takes what lies there for that
-// function's frame, and reads where nothing is. So the place of each frame is worked out before the unwinder goes
-// there.
+// The unwinder believes the stack, and the stack can be wrong. A greenlet may have taken a piece of it away. The
+// outermost function of a coroutine may return to something else. Then the unwinder finds an old address of some
+// function. It takes the bytes there for that function's frame, and reads where nothing is mapped. So the place of each
+// frame is worked out before the unwinder goes there.
 #pragma once
 
 #include <unwind.h>
@@ -35,7 +35,7 @@ struct FrameTables {
     std::uint64_t address = 0;
 };
 
-// What is known of the frames so far.
+// The state of a walk over the frames so far.
 struct FrameWalk {
     FrameTables tables;
     bool all_registers =

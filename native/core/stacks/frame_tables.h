@@ -109,7 +109,7 @@ inline std::size_t encoded_bytes(unsigned char encoding) noexcept {
     }
 }
 
-// What is common to several functions: a common information entry (CIE).
+// A common information entry (CIE): the part of the tables that several functions share.
 struct CommonEntry {
     Reader instructions{nullptr};
     const unsigned char* end = nullptr;

@@ -47,8 +47,8 @@ void note_own_code(const MappedFile& file) noexcept {
 std::atomic<std::uint64_t> defined_epoch{0};
 std::atomic<std::uint32_t> defined{0};
 
-// Whether the module was the last one to lie in its place: a library that is loaded again and again comes back to the
-// same one as a rule.
+// Whether the module was the last one to lie in its place. A library that is loaded again and again usually comes back
+// to the same place.
 bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std::uint32_t count) noexcept {
     while (count > 0) {
         const NotedModule& module = modules[--count];

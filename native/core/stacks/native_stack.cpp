@@ -1,11 +1,12 @@
 // Native stacks by the unwinder, and a way around it for stacks that were seen before.
 //
-// Unwinding reads the tables of every function on the way, about a hundred nanoseconds a frame. But where
-// the return addresses of a stack lie is known once it was unwound: if a later call comes from the same
-// place at the same depth, and every one of those places still holds the same address, it is the same
-// stack. Frames of one function at one return address have one size, so from the innermost frame outwards
-// each place is where the next return address really is; only frames of varying size (alloca) could in
-// theory leave an old address where it is found again, and then in all outer frames as well.
+// Unwinding reads the tables of every function on the way, about a hundred nanoseconds a frame. But after one unwinding
+// it is known where the return addresses of that stack lie. A later call may come from the same place at the same
+// depth. If every one of those slots still holds the same address, it is the same stack.
+//
+// Frames of one function at one return address have one size. So from the innermost frame outwards, each slot really
+// holds the next return address. Only frames of varying size (alloca) could in theory leave an old address in its old
+// slot. They would have to do so in all outer frames as well.
 #include "core/stacks/native_stack.h"
 
 #include <pthread.h>
@@ -56,10 +57,11 @@ __attribute__((tls_model("initial-exec"))) __thread Walk* current_walk = nullptr
 }  // namespace
 }  // namespace msmemscope
 
-// The unwinder that is linked in finds the tables of a function by this name, which libgcc would have too. Where there
-// are none it looks at the instructions, in case that they are those behind a signal handler; but a return address that
-// is none (a coroutine's outermost, or what lies where a greenlet's stack was taken away) may be nowhere. Nothing is
-// lost: the C library and the kernel bring tables for what is behind signal handlers.
+// The linked-in unwinder finds the tables of a function by this name, which libgcc would define too. If there are none,
+// the unwinder looks at the instructions, as they may be those behind a signal handler. But the return address may be
+// none, and then its memory may not be there. Such are the outermost one of a coroutine, and the bytes where a
+// greenlet's stack was taken away. So we jump out instead. Nothing is lost: the C library and the kernel bring tables
+// for the code behind signal handlers.
 extern "C" {
 // NOLINTNEXTLINE(bugprone-reserved-identifier)
 __attribute__((visibility("hidden"))) const void* _Unwind_Find_FDE(void* address, dwarf_eh_bases* bases) {
@@ -91,8 +93,8 @@ __attribute__((noinline)) void unwind(_Unwind_Trace_Fn visit, Walk& walk) noexce
     current_walk = nullptr;
 }
 
-// Frames of ours between the hook's caller and the unwinder, at most; beyond it the caller was inlined
-// away or called us by a jump, and the stack is kept from there.
+// The most frames of ours between the hook's caller and the unwinder. If there seem to be more, the caller was inlined
+// away or called us by a jump. Then the stack is kept from there.
 constexpr unsigned kMostOwnFrames = 16;
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
@@ -107,11 +109,11 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
             return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
         }
     }
-    if (is_own_code(address)) {  // between two functions of the program, one of which we stand in front of
+    if (is_own_code(address)) {  // between two functions of the program: we stand in front of one
         return can_step_out(context, walk.frame, walk.memory) ? _URC_NO_REASON : _URC_END_OF_STACK;
     }
     if (walk.count < NativeChain::kMostFrames) {
-        // What the unwinder calls the CFA here is the stack pointer after the return into this frame.
+        // Here the unwinder's CFA is the stack pointer after the return into this frame.
         walk.slots[walk.count] = static_cast<std::uint64_t>(_Unwind_GetCFA(context)) - sizeof(std::uint64_t);
     }
     walk.frames[walk.count++] = address;

@@ -31,8 +31,8 @@ struct CodeRange {
     const unsigned char* index;
 };
 
-// The last ones that were asked for. The loader calls with its lock held, so one thread at a time looks at them; a
-// signal handler of that thread comes in between, which is why a range is made empty before it is written.
+// The code ranges that were asked for last. The loader calls us with its lock held, so one thread at a time looks at
+// them. A signal handler of that thread can come in between, so a range is made empty before it is written.
 // ThreadSanitizer does not know that lock.
 #define MSMEMSCOPE_UNDER_LOADER_LOCK __attribute__((no_sanitize("thread")))
 constexpr std::size_t kMostRemembered = 32;
@@ -124,7 +124,7 @@ const unsigned char* find_index(std::uint64_t address) noexcept {
     return search.index;
 }
 
-// Ways in which a pointer is encoded (DW_EH_PE): what it is relative to, and of an index whose table is sorted.
+// Encodings of a pointer (DW_EH_PE): relative to its own place, and that of an index whose table is sorted.
 constexpr unsigned char kRelativeToPlace = 0x10;
 constexpr unsigned char kSortedTable =
     0x3B;  // two 32-bit offsets from the index an entry: of a function, of its tables

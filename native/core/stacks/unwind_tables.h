@@ -1,8 +1,8 @@
 // Where the unwind tables of a function are: its frame description entry (FDE) in .eh_frame of the library it is in.
 //
-// The C library knows the library of an address since glibc 2.35 and says it without a lock. That function is looked up
-// when the process runs, so that we need no newer C library than the program has; where it is missing, the list of
-// loaded libraries is walked under the loader's lock, once for each library: the last ones are remembered.
+// Since glibc 2.35 the C library finds the library of an address without a lock. We look that function up at run time,
+// so we need no newer C library than the program has. If it is missing, we walk the list of loaded libraries under the
+// loader's lock. The last libraries are remembered, so each needs one walk.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@ namespace msmemscope {
 
 inline std::uint64_t clock_ns() noexcept { return thread_handle.clock.now_ns(); }
 
-// How long a thread gives the numbers that it has taken for itself: by so much an event can have a smaller number than
-// one of another thread that came before it.
+// How long a thread uses the numbers that it has leased. An event can have a smaller number than an earlier event of
+// another thread, if that one is not older than this.
 inline constexpr std::uint64_t kLeaseNs = 4096;
 inline constexpr std::uint64_t kMostLeased = 64;
 
@@ -27,8 +27,9 @@ inline std::uint64_t take_numbers(ProcessState& state, std::uint64_t count) noex
     return first;
 }
 
-// One number where no other thread takes any, so that there are no gaps. Else as many as the thread is going to need
-// while the lease lasts: twice as many where the last ones were used up before, or those that were used.
+// If no other thread takes numbers, the thread leases one number, so that there are no gaps. Otherwise it leases as
+// many as it is going to need while the lease lasts. That is twice as many if it used up the last ones in time. If some
+// of them were left, it is as many as it used. If the last lease is long ago, it is one.
 inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t now) noexcept {
     const std::uint64_t age = now - lease.begun_ns;
     const std::uint64_t before = lease.end;
@@ -45,9 +46,9 @@ inline void renew_lease(ProcessState& state, NumberLease& lease, std::uint64_t n
     lease.is_contended = before != 0 && lease.next != before;
 }
 
-// A number of the thread's own lease: where threads are many and fast, the counter that they share would be all that
-// they wait for. Larger than the thread's last one, and than after(): what must come behind an event of another thread
-// has to name it.
+// A number of the thread's own lease. With many fast threads, all of them would wait for the counter that they share.
+// The number is larger than the thread's last one. It is also larger than after(). If a record must come behind an
+// event of another thread, after() has to name that event.
 template <typename After>
 __attribute__((always_inline)) inline std::uint64_t take_leased_number(ProcessState& state, std::uint64_t now,
                                                                        After after) noexcept {
@@ -78,8 +79,8 @@ __attribute__((always_inline)) inline void write_record(format::Record& record, 
     __atomic_store_n(&record.sequence, sequence, __ATOMIC_RELEASE);
 }
 
-// Returns the sequence number, 0 if the event was dropped (and counted).
-// numbers: that the record takes, of which it has the first.
+// Returns the sequence number, or 0 if the event was dropped (and counted). numbers: how many the record takes. It has
+// the first of them.
 __attribute__((always_inline)) inline std::uint64_t append_here(ProcessState& state, const Event& event,
                                                                 std::uint64_t numbers = 1) noexcept {
     ThreadState* const thread = this_thread(state);

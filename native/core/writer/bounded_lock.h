@@ -14,8 +14,8 @@ namespace msmemscope {
 
 class BoundedLock {
 public:
-    // Returns false after about two seconds without success; and at once from then on, until the lock was free again:
-    // a program whose every thread waits for a thread that was stopped would seem to hang.
+    // Returns false after about two seconds without success. From then on it returns false at once, until the lock is
+    // free again. Otherwise the program would seem to hang if all of its threads waited for one that was stopped.
     bool acquire() noexcept {
         if (take()) {
             return true;

@@ -1,4 +1,4 @@
-// What a kind of device can be asked, for those who know no vendor. Each source that has devices offers one.
+// The questions that a kind of device answers, for code that knows no vendor. Each source that has devices offers one.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,14 @@ struct DeviceSupport {
     void (*prepare_memory)() noexcept;
     // Memory of the device; false if that is not known. Does not begin to use the device.
     bool (*memory_of)(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept;
-    // What the framework's pool holds on the device; false if no framework has reported one.
+    // The bytes that the framework's pool holds on the device; false if no framework has reported any.
     bool (*pool_of)(format::Device device, PoolBytes& bytes) noexcept;
     // The limit of this process that leaves the least room; false without one. Null where the kernel sets none.
     bool (*limit_of)(MemoryLimit& limit) noexcept;
     // From device memory into host memory; null where all of it is the host's.
     bool (*copy_to_host)(void* target, std::uint64_t source, std::size_t bytes) noexcept;
-    // Writes the figures that hold until they change (RESERVED, DEVICE_USAGE), as they are now, of the devices of which
-    // they have been written before. Called when collection begins.
+    // Writes the current figures that hold until they change (RESERVED, DEVICE_USAGE). Only devices whose figures have
+    // been written before get them. Called when collection begins.
     void (*record_figures)(const RecordingScope& scope) noexcept;
     // Waits until the calling thread's device has done all it was given; null where nothing runs by itself.
     void (*synchronise)() noexcept;

@@ -1,11 +1,11 @@
-// The events of one thread at a time: a tail of records as they are, mapped shared, and behind it blocks of packed
-// ones.
+// The events of one thread at a time. The file is a tail of records as they are, mapped shared, and behind it blocks of
+// packed ones.
 //
-// Events are stored into the tail, whose pages stay in the cache. When it is full it is packed into a block at the end
-// of the file, and begins again. What a killed process leaves is whole at every moment: the header tells where in the
-// file the tail will stand as a block, and until a committed block stands there, the tail counts.
+// Events are stored into the tail, whose pages stay in the cache. A full tail is packed into a block at the end of the
+// file, and begins again. If the process is killed, its file is whole at every moment. The header tells where in the
+// file the tail will stand as a block. Until a committed block stands there, the tail counts.
 //
-// A file is written by one thread. The file is opened for a moment at a time, see log_file.h.
+// One thread writes a file. The file is opened for a moment at a time, see log_file.h.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace msmemscope {
 inline constexpr std::size_t kFirstTailBytes = 16UL * 1024UL;
 inline constexpr std::size_t kLargestTailBytes = format::kMostPackedRecords * sizeof(format::Record);
 
-// What a thread packs with: too large for its stack.
+// The working memory of a thread that packs. It is too large for the thread's stack.
 struct Packing {
     format::PackingState state;
     unsigned char bytes[8192];
@@ -36,14 +36,15 @@ public:
     // Creates `directory`/events_<number>.segment with its header. Returns 0 or an errno.
     int create(const char* directory, std::uint32_t number) noexcept;
 
-    // The tail is full, or there is none yet: packs it, and makes room for at least one record more. Returns 0 or an
-    // errno; on failure the file stays as it was. What was added to it is the last_block() then.
+    // Call this if the tail is full, or there is none yet. It packs the tail, and makes room for at least one record
+    // more. Returns 0 or an errno. On failure the file stays as it was. On success last_block() is the block that was
+    // added.
     int advance(const char* directory, std::size_t largest_tail_bytes, Packing& packing) noexcept;
 
     // The process ends: notes in the header what the tail holds. The caller holds the lock of growth.
     void seal() noexcept;
 
-    // What the tail will have after advance(); a block takes less, but for records that have nothing in common.
+    // The bytes of the tail after advance(). A block takes less, unless its records have nothing in common.
     std::uint64_t next_tail_bytes(std::size_t largest_tail_bytes) const noexcept;
 
     // bytes: 0 if there is no block yet.

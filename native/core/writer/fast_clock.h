@@ -109,7 +109,8 @@ private:
     static constexpr unsigned kRateBits = 32;
     static constexpr std::uint64_t kSpanNs = 1000000;
     static constexpr std::uint64_t kLongestBaseNs = 1000000000;
-    // Beyond what a clock is slewed by and what two readings are off, it was set or the machine slept.
+    // A clock is slewed by a little, and two readings are off by a little. If the error is larger than that, the clock
+    // was set or the machine slept.
     static constexpr std::uint64_t kLargestErrorNs = 20000;
     static constexpr unsigned kLargestErrorShift = 10;
     static constexpr int kTries = 3;
@@ -151,7 +152,7 @@ private:
         return best;
     }
 
-    // From the reading that lies up to a second back. False where the two do not fit what was known before.
+    // Learns from an earlier reading, up to a second back. False if the two readings do not fit the known rate.
     bool learn_rate(const Reading& reading) noexcept {
         const std::uint64_t counts = reading.count - base_.count;
         const std::uint64_t ns = reading.ns - base_.ns;

@@ -1,6 +1,6 @@
-// The flight recorder: under --max-size the oldest block is given back to the disk
-// before more is taken. MALLOC records of blocks that are still alive are copied to a
-// `kept` segment first; such a copy is withdrawn when the FREE record of its block goes.
+// The flight recorder: under --max-size the oldest block is given back to the disk before more is taken. First, MALLOC
+// records of blocks that are still alive are copied to a `kept` segment. Such a copy is withdrawn when the FREE record
+// of its block goes.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -70,7 +70,7 @@ void withdraw(ProcessState& state, const std::uint64_t* freed, std::size_t count
     }
 }
 
-// What becomes of a record whose block goes. Returns 0 or an errno.
+// Decides about a record whose block goes: keeps it if its memory is alive, counts it otherwise. Returns 0 or an errno.
 int let_go(ProcessState& state, const format::Record& record, std::size_t& freed_count,
            std::uint64_t& dropped) noexcept {
     LiveBlock block{};
@@ -120,8 +120,8 @@ int recycle_oldest(ProcessState& state) noexcept {
             }
         }
     }
-    // In this order, because the process may be killed at any moment: what is gone has been counted, and no copy is
-    // left of a block whose FREE record is gone.
+    // The order matters, because the process may be killed at any moment. First the records that go are counted. Then
+    // copies are withdrawn whose FREE records go. Only then the records go.
     const std::uint64_t total = state.dropped.recycled.fetch_add(dropped, std::memory_order_relaxed) + dropped;
     state.header->dropped_recycled = total;
     std::sort(flight.freed, flight.freed + freed_count);

@@ -1,9 +1,8 @@
 // 64-bit hashing for interned content.
 //
-// Two 64-bit words are folded by a 128-bit multiplication (the mixing step known
-// from wyhash): fast on short inputs and well distributed, so that equal hashes
-// can be taken for equal content. With a million distinct entries the chance of
-// any collision is about 3e-8.
+// A 128-bit multiplication folds two 64-bit words (the mixing step known from wyhash). It is fast on short inputs and
+// well distributed, so equal hashes can be taken for equal content. With a million distinct entries the chance of any
+// collision is about 3e-8.
 #pragma once
 
 #include <cstddef>

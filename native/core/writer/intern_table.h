@@ -1,9 +1,8 @@
 // Content -> id, once per distinct content, without locks.
 //
-// The table holds 64-bit hashes only; the id is the slot's number plus one, so that the
-// thread that adds an entry and the threads that meet it know the id at the same moment
-// and nobody waits. The content itself goes to the event log as a definition, by the
-// thread that added it.
+// The table holds 64-bit hashes only. The id is the slot's number plus one. So the thread that adds an entry and the
+// threads that meet it know the id at the same moment. Nobody waits. The thread that added the entry writes the content
+// into the event log as a definition.
 #pragma once
 
 #include <atomic>

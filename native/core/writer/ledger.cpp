@@ -14,8 +14,8 @@
 namespace msmemscope {
 namespace {
 
-// In an output folder that others can write to, theirs could have taken the ledger's place: a link to another file of
-// the user, which must not grow by our lines.
+// Others may be able to write to the output folder. Then they could have put a link to another file of the user in the
+// ledger's place. Our lines must not go into that file.
 bool is_ledger(int file) noexcept {
     struct stat status{};
     return fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_uid == geteuid();

@@ -31,7 +31,7 @@ bool is_taken(std::uint64_t sequence) noexcept { return sequence >= kTaken; }
 // The number of the record; 0 if there is none.
 std::uint64_t recorded(std::uint64_t sequence) noexcept { return sequence < kUnrecorded ? sequence : 0; }
 
-// What stands for a block without a record in a place where `before` stood.
+// The sequence of a block without a record, in a place whose sequence was `before`.
 std::uint64_t next_stay(std::uint64_t before) noexcept { return kUnrecorded | ((before + 1) & kStayMask); }
 
 struct BucketPair {

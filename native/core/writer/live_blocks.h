@@ -1,15 +1,18 @@
 // The blocks that are alive now: address -> size and the sequence number of the MALLOC.
 //
-// It tells a tensor's free() from any other free(), finds the block of an access,
-// remembers what was allocated while nothing was collected, and says which MALLOC
-// records the flight recorder must keep.
+// This table:
+// - tells a tensor's free() from any other free();
+// - finds the block of an access;
+// - remembers allocations while nothing was collected;
+// - says which MALLOC records the flight recorder must keep.
 //
-// Lock-free. A program never frees an address before the allocation returned it, so two
-// threads work on the same key only through a happens-before edge of the program; the
-// only contention is over free slots, decided by compare-and-swap. Buckets of eight keys
-// are one cache line; each key has two buckets per level, and a full pair of buckets
-// spills into the next, larger level. There are no tombstones: a lookup always reads
-// whole buckets. Memory lies in pages that fork wipes, so a child starts empty.
+// It is lock-free. A program never frees an address before the allocation returned it. So two threads work on the same
+// key only through a happens-before edge of the program. Threads contend only for free slots, and compare-and-swap
+// decides.
+//
+// A bucket of eight keys is one cache line. Each key has two buckets per level. A full pair of buckets spills into the
+// next, larger level. There are no tombstones: a lookup always reads whole buckets. Memory lies in pages that fork
+// wipes, so a child starts empty.
 #pragma once
 
 #include <atomic>
@@ -27,8 +30,9 @@ struct LiveBlock {
     std::uint64_t sequence;
     format::Pool pool;
     format::Device device;
-    // Numbers of texts, see texts.h; 0: none. What the allocator says of a block that has no MALLOC record yet; and
-    // labels: of a block without a record all of them, else those that were given last.
+    // Both are numbers of texts (see texts.h), or 0 for none. Of a block without a MALLOC record, attributes are the
+    // allocator's facts about it, and labels all of its labels. Of another block, labels are those that were given
+    // last.
     std::uint32_t attributes = 0;
     std::uint32_t labels = 0;
 };
@@ -70,8 +74,9 @@ public:
         return 0;
     }
 
-    // The largest of the numbers that stand where a block of this address can: no FREE of an earlier block of the
-    // address has a larger one. Larger than all where that takes more than a look at two buckets.
+    // The largest of the numbers that lie in the places where a block of this address can be. No FREE of an earlier
+    // block of the address has a larger one. If more than two buckets had to be read, the result is larger than all
+    // numbers.
     std::uint64_t latest_number_at(format::Pool pool, std::uint64_t address) const noexcept;
 
     bool find(format::Pool pool, std::uint64_t address, LiveBlock& block) const noexcept;
@@ -107,9 +112,9 @@ public:
         }
     }
 
-    // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. assign returns the
-    // sequence number to give it, or 0 to leave the block; it is then claimed for it unless it was freed
-    // meanwhile, and written(block) is called exactly if so.
+    // Calls assign(LiveBlock&) for each block that has no MALLOC record yet. The result of assign is the sequence
+    // number to give it, or 0 to leave the block. The block gets that number unless it was freed meanwhile. If it got
+    // the number, written(block) is called.
     template <typename Assign, typename Written>
     void claim_unrecorded(Assign assign, Written written) noexcept {
         for (unsigned level = 0; level < kLevels; ++level) {
@@ -144,10 +149,15 @@ public:
 private:
     static constexpr unsigned kSlots = 8;
 
-    // 8 keys, one cache line, then the values. key: 0 free, 1 being filled, else pool << 56 | address.
-    // sequence, by its upper two bits: 0x the number of a record, 10 a block without a record, 11 such a block that is
-    // gone. The other bits of the last two say which stay in this place it is: no two stays that follow each other have
-    // the same, so whoever read a block and then changes its sequence from what it was has changed that block's.
+    // 8 keys, one cache line, then the values. key: 0 free, 1 being filled, else pool << 56 | address. The upper two
+    // bits of a sequence say what it is:
+    // - 0x: the number of a record;
+    // - 10: a block without a record;
+    // - 11: such a block that is gone.
+    //
+    // The other bits of the last two count the stays of blocks in this place. Two stays in a row never have the same
+    // count. So a thread can read a block, and then exchange its sequence only if it is unchanged. Then it has changed
+    // that very block's.
     struct alignas(64) Bucket {
         std::atomic<std::uint64_t> keys[kSlots];
         std::atomic<std::uint64_t> sizes_and_devices[kSlots];

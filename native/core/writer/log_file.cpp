@@ -68,7 +68,7 @@ bool identify(int fd, FileIdentity& identity) noexcept {
 
 std::uint64_t page_bytes() noexcept { return static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)); }
 
-// What is written beyond it raises SIGXFSZ.
+// A write beyond this limit raises SIGXFSZ.
 bool is_beyond_limit(std::uint64_t end) noexcept {
     rlimit limit{};
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;

@@ -1,8 +1,7 @@
 // The files of the event log, opened for a moment at a time.
 //
-// No file descriptor is held between calls: programs close descriptors they do not
-// know and reuse the numbers, and growing a file through such a number would destroy
-// somebody's data.
+// No file descriptor is held between calls. Programs close descriptors they do not know and reuse the numbers. Growing
+// a file through such a number would destroy somebody's data.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +11,8 @@ namespace msmemscope {
 
 enum class SegmentFamily : std::uint8_t { kEvents, kDefinitions, kKept };
 
-// Which file a name led to when it was created. In a folder that others can write to, the name may lead to another one
-// later: a link to a file of the user, which must not be written.
+// Which file a name led to when it was created. If others can write to the folder, the name may lead to another file
+// later. It may become a link to a file of the user, which must not be written.
 struct FileIdentity {
     std::uint64_t device;
     std::uint64_t inode;

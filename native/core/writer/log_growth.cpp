@@ -46,7 +46,7 @@ const char* describe_error(int error) noexcept {
     }
 }
 
-// A line on stderr and no fact of the capture: for what keeps the log from being written.
+// A line on stderr and no fact of the capture, because the log cannot be written.
 void write_line(const char* line, int length) noexcept {
     if (length > 0) {
         write_stderr_line(line, static_cast<std::size_t>(length));
@@ -68,7 +68,7 @@ bool ensure_capture(ProcessState& state, ThreadState& thread) noexcept {
     return state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen || open_capture(state, thread);
 }
 
-// What the log has grown by, if it has. Called with the growth lock held.
+// Adds the growth of the log to the sums, or fails if there was an error. Called with the growth lock held.
 bool account(ProcessState& state, int error, std::uint64_t file_bytes, std::uint64_t mapped_bytes) noexcept {
     if (error != 0) {
         fail(state, error, "growing the event log");
@@ -213,8 +213,8 @@ bool grow_definitions(ProcessState& state, ThreadState& thread, std::size_t byte
         error = segment.advance(state.event_log_directory, bytes, largest_chunk_bytes());
     }
     if (error == ENOMEM && segment.has_chunk()) {
-        // A program that runs out of address space is just the one whose last events are wanted: a small chunk takes
-        // the place of the full one.
+        // If a program runs out of address space, its last events are just the wanted ones. So a small chunk takes the
+        // place of the full one.
         segment.unmap();
         error = segment.advance(state.event_log_directory, bytes, kFirstChunkBytes);
     }

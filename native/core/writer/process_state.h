@@ -51,7 +51,7 @@ struct ThreadState {
 
 enum class CapturePhase : std::uint32_t { kNone = 0, kOpen = 1 };
 
-// What was lost. The process header shows the same from the moment that it is there.
+// Counters of lost events. Once the process header is there, it shows the same.
 struct DropCounters {
     std::atomic<std::uint64_t> reentrant;
     std::atomic<std::uint64_t> failure;
@@ -74,13 +74,13 @@ struct FlightRecorderState {
     format::PackingState* unpacking;  // likewise
 };
 
-// What processors hand to each other as one: two lines, as the second is fetched along.
+// The unit in which processors hand memory to each other: two cache lines, because the second one is prefetched.
 inline constexpr std::size_t kSharedLines = 128;
 
 inline constexpr std::size_t kHostFilterBytes = 1UL << 16U;
 
-// What every event of every thread reads stands apart from what events write: a thread that writes takes the lines that
-// it writes from all others, and each of them waits to get them back.
+// Fields that every event of every thread reads stand apart from fields that events write. A thread that writes a cache
+// line takes it from all other processors. Each of them waits to get it back.
 struct ProcessState {
     // 0: this process has not initialised its state (it was just forked).
     alignas(kSharedLines) std::atomic<std::uint64_t> epoch;
@@ -130,9 +130,9 @@ struct NumberLease {
     bool is_contended;
 };
 
-// The calling thread's part of the state. initial-exec: no allocation and no lock on first use in a
-// thread, also when the library is loaded late. __thread and not thread_local, which would put a call
-// in front of every access from another source file.
+// The calling thread's part of the state. With initial-exec the first use in a thread takes no allocation and no lock,
+// also if the library is loaded late. It is __thread, because thread_local would put a call in front of every access
+// from another source file.
 struct ThreadHandle {
     ThreadState* state;
     std::uint64_t epoch;
@@ -151,7 +151,7 @@ extern __attribute__((tls_model("initial-exec"))) __thread ThreadHandle thread_h
 extern Settings current_settings;
 // Null until configured.
 extern ProcessState* process_state;
-// What is collected, for children: their state starts as zeros.
+// The value of `collecting`, for children. Their state starts as zeros.
 extern std::atomic<std::uint32_t> collecting_across_fork;
 
 std::uint32_t python_version_hex() noexcept;

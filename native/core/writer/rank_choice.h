@@ -3,10 +3,10 @@
 
 namespace msmemscope::recorder {
 
-// Whether a process runs unobserved. One without a rank in its environment is observed. Decided before anything of ours
-// begins: nothing is allocated, and the C library need not have set up environ.
+// Whether a process runs unobserved. A process without a rank in its environment is observed. This is decided before
+// anything of ours begins. It allocates nothing, and the C library need not have set up environ.
 //
-// src/msmemscope/bootstrap/rank_choice.py says what the settings mean, and decides the same for Python.
+// The settings are explained in src/msmemscope/bootstrap/rank_choice.py, which decides the same for Python.
 __attribute__((visibility("default"))) bool is_left_out(const char* settings_text, char** environment) noexcept;
 
 }  // namespace msmemscope::recorder

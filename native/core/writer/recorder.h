@@ -20,7 +20,7 @@
 
 namespace msmemscope {
 
-// What an observer knows of an event; the recorder adds sequence, time and thread.
+// An event as its observer knows it. The recorder adds sequence, time and thread.
 struct Event {
     format::EventKind kind;
     format::Pool pool = format::Pool::kNone;
@@ -46,7 +46,7 @@ struct FunctionCall {
     std::uint32_t code_id;
 };
 
-// What a thread remembers of stacks it has seen: a hash of whatever identifies the stack -> its id.
+// One entry of a thread's cache of stacks it has seen: a hash of whatever identifies the stack -> its id.
 struct StackCacheEntry {
     std::uint64_t hash;
     std::uint32_t id;
@@ -69,7 +69,7 @@ struct CallSite {
     ::msmemscope::CallSite { __builtin_return_address(0), nullptr }
 #endif
 
-// What libmsmemscope_core.so offers to the extension; everything else is hidden.
+// The part of libmsmemscope_core.so that the extension can use; everything else is hidden.
 #pragma GCC visibility push(default)
 
 // Proof that the calling thread may record. Evaluates to false inside our own code, in a signal
@@ -108,15 +108,15 @@ bool is_selected(EventSelection selection) noexcept;
 void start_collecting(const RecordingScope& scope) noexcept;
 void stop_collecting(const RecordingScope& scope) noexcept;
 
-// Nothing of what was recorded so far counts: it is not what was asked for. To be called while nothing is collected;
-// blocks that are alive are recorded as existing when collection begins again.
+// Nothing that was recorded so far counts, because the user did not ask for it. Call this while nothing is collected.
+// When collection begins again, live blocks are recorded as existing.
 void take_back(const RecordingScope& scope) noexcept;
 
 // Writes one record. Returns its sequence number, 0 if it was dropped (and counted).
 std::uint64_t append(const RecordingScope& scope, const Event& event) noexcept;
 
-// Writes the record of a call of a function, in a scope of its own, if such calls are collected. always: or if they are
-// not.
+// Writes the record of a call of a function, in a scope of its own. Without `always` it does so only if such calls are
+// collected.
 void append_call(const FunctionCall& call, bool always) noexcept;
 
 // The time that records carry, for several that are made at once.
@@ -179,10 +179,10 @@ void report_error(const char* text) noexcept;
 void set_current_operator(std::uint32_t name_id) noexcept;
 std::uint32_t current_operator() noexcept;
 
-// What pass the operator belongs to that runs on this thread; records of its memory events say so.
+// The pass of the operator that runs on this thread. Records of its memory events say so.
 enum class Pass : std::uint8_t { kForward, kBackward, kRecomputation };
 void set_pass(Pass pass) noexcept;
-// What kFlagBackward and kFlagRecomputed are in the records of this thread now.
+// The bits kFlagBackward and kFlagRecomputed as the records of this thread have them now.
 std::uint8_t pass_flags() noexcept;
 
 // The labels in force on this thread: the number of a text, 0 for none.

@@ -1,6 +1,5 @@
-// One append-only segment of the event log: a file that grows by chunks and of
-// which only the current chunk is mapped. All calls except reading cursor() need
-// the growth lock of the recorder.
+// One append-only segment of the event log: a file that grows by chunks. Only its current chunk is mapped. All calls
+// except reading cursor() need the growth lock of the recorder.
 #pragma once
 
 #include <cstddef>

@@ -118,7 +118,7 @@ bool copy_name(const char* begin, const char* end, char (&name)[Settings::kLonge
     return true;
 }
 
-// "auto" and "full-content", or "start:output,end,full-content" of which all but the end can be missing: as
+// The text is "auto" and "full-content", or "start:output,end,full-content". All parts except the end can be missing.
 // WatchWindow.to_text in src/msmemscope/configuration/watching.py writes it.
 bool read_watch(const Line& line, Settings& settings) noexcept {
     settings.watch_auto = line.lists("auto");

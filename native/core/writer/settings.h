@@ -1,8 +1,8 @@
-// What the core needs to know of the user's configuration.
+// The part of the user's configuration that the core needs.
 //
-// It arrives as text, lines of key=value (see src/msmemscope/configuration/settings.py, which writes
-// it), through the environment or from Python. The whole text is kept, because every
-// line is also recorded as a fact in the event log.
+// It arrives as text, in lines of key=value, through the environment or from Python.
+// src/msmemscope/configuration/settings.py writes it. The whole text is kept, because every line is also recorded as a
+// fact in the event log.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct DeviceSelection {
 
     bool cpu;
     std::uint8_t whole_kinds;  // a bit for each kind that is observed whatever the index
-    std::uint8_t kinds;        // and for each of which some device is
+    std::uint8_t kinds;        // and for each kind with some observed device
     std::size_t named_count;
     format::Device named[kMostNamed];
 

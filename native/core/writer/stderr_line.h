@@ -11,8 +11,12 @@ void remember_stderr() noexcept;
 // Whether descriptor 2 is still that file. A program that closed it may have opened a file of its own there.
 __attribute__((visibility("default"))) bool is_stderr_the_same() noexcept;
 
-// Writes a line, or nothing at all: where stderr is another file by now, where writing would block (a full pipe, a
-// stopped terminal), and where nobody reads. No signal comes of it.
+// Writes a line, or nothing at all. It writes nothing in these cases:
+// - stderr is another file by now;
+// - writing would block (a full pipe, a stopped terminal);
+// - nobody reads.
+//
+// No signal comes of it.
 void write_stderr_line(const char* line, std::size_t bytes) noexcept;
 
 }  // namespace msmemscope

@@ -40,9 +40,9 @@ bool is_chosen(const Settings& settings, std::uint32_t step) noexcept {
     return false;
 }
 
-// Where certain steps are wanted, step 1 of msmemscope.step() may have been running too early, or steps were implied
-// until the program told of its own: what was collected for them is nothing that was asked for. Returns whether there
-// was such a thing; nothing is collected then.
+// If certain steps are wanted, events may have been collected too early. Step 1 of msmemscope.step() may have been
+// running, or steps were implied until the program told of its own. The user did not ask for these events, so they are
+// taken back. Returns whether there were any. If so, nothing is collected afterwards.
 bool take_back_what_came_before(const RecordingScope& scope) noexcept {
     if (recorder::settings().step_count == 0 || !recorder::is_collecting()) {
         return false;
@@ -104,7 +104,8 @@ bool runs_chosen_step() noexcept {
 constexpr std::uint64_t kBetweenFiguresNs = 1000000;
 std::atomic<std::uint64_t> figure_ns{0};
 
-// What of this process's memory belongs to no file, and what of that the heap keeps; not if it was asked just now.
+// Adds how much of this process's memory belongs to no file, and how much of that the heap keeps. Adds nothing if that
+// was asked just now.
 void add_host_memory(Event& event) noexcept {
     const std::uint64_t now = recorder::now_ns();
     std::uint64_t last = figure_ns.load(std::memory_order_relaxed);

@@ -1,11 +1,13 @@
 // Which step runs, and whether it is one that was asked for (setting "steps").
 //
-// Steps come from one of two sources, whichever is used first: msmemscope.step(), which ends one step and begins the
-// next, so that the first began with the program; or mstx ranges with the message "step start", between which there is
-// no step. The other source is ignored, with one line. Until the first of the two comes it is step 1 that runs; if it
-// is a range, that was an error, and what was recorded is taken back.
+// Steps come from one of two sources, whichever is used first:
+// - msmemscope.step() ends one step and begins the next, so the first began with the program;
+// - mstx ranges with the message "step start". Between two ranges there is no step.
 //
-// Of a program that uses neither it is recorded where steps seem to end, and "steps" chooses among these. Where it
+// The other source is ignored, with one line. Until the first of the two comes, step 1 runs. If a range comes first,
+// that was wrong, and the events recorded so far are taken back.
+//
+// If the program uses neither, IMPLIED_STEP events say where steps seem to end. Then "steps" chooses among these. If it
 // chooses the first, the second is recorded, too: the program may still say that the first goes on.
 #pragma once
 
@@ -19,12 +21,12 @@ namespace msmemscope {
 // All of them to be called outside of any scope.
 namespace steps {
 
-// start() where collection is on already, because it began with the program: step 1 of msmemscope.step() begins here.
-// Of what came before, only the blocks that are still alive are there, as existing.
+// Called by start() if collection is on already, because it began with the program. Step 1 of msmemscope.step() begins
+// here. Of earlier blocks only those that are still alive count, as existing.
 void begin_first_step() noexcept;
 
-// Begins or ends what start() and stop() mean: within it, events are collected while a chosen step runs, or always if
-// none was chosen.
+// Begins or ends the extent of start() and stop(). Within it, events are collected while a chosen step runs, or always
+// if none was chosen.
 void begin_tracing() noexcept;
 void end_tracing() noexcept;
 
@@ -38,14 +40,16 @@ void begin_range(std::uint64_t range) noexcept;
 // Other ranges are passed over.
 void end_range(std::uint64_t range) noexcept;
 
-// Whether steps were chosen and nothing says yet what the steps are: what is recorded now may be taken back.
+// Whether steps were chosen, and nothing says yet what the steps are. Then the records of now may be taken back.
 bool are_undecided() noexcept;
 
-// What ended where the program itself says nothing of steps. An optimizer's step counts before a module's forward.
+// The source of an implied step, if the program itself says nothing of steps. An optimizer's step counts before a
+// module's forward.
 enum class ImpliedSource : std::uint32_t { kNone, kModule, kOptimizer };
 
-// Ends an implied step and begins the next: writes an IMPLIED_STEP event. False if steps of this source are not wanted:
-// the program tells of steps itself, or an optimizer does where a module would; that stays so.
+// Ends an implied step and begins the next: writes an IMPLIED_STEP event. Returns false if steps of this source are not
+// wanted. Either the program tells of steps itself, or an optimizer implies them instead of a module. Such an answer
+// stays.
 bool imply_step(ImpliedSource source, format::Device device) noexcept;
 
 // Whether ranges "step start" are this program's steps.

@@ -1,9 +1,9 @@
-// Texts, and sets of attributes, by number, whether or not there is a log yet: labels of threads and blocks, what
-// allocators say of blocks.
+// Numbers for texts and sets of attributes, whether or not there is a log yet. Texts are labels of threads and blocks,
+// and facts of allocators about blocks.
 //
-// A string id belongs to one log. What is said of a block before anything is recorded must be kept without one, so it
-// is kept as the number of a text, and gets its string id when the block is recorded. Numbers hold for the life of the
-// process and in forked children; texts are few and are never forgotten.
+// A string id belongs to one log. Before anything is recorded, facts about a block must be kept without a log. So a
+// block keeps the number of a text. The text gets its string id when the block is recorded. Numbers hold for the life
+// of the process and in forked children. Texts are few and are never forgotten.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ namespace texts {
 // a lock: to be kept by whoever needs it often.
 std::uint32_t number_of(const char* text, std::size_t bytes) noexcept;
 
-// The number of the labels of both texts: lines, each with the digit of its level. A line of the second takes the place
-// of those of its level in the first; one of the user's levels is added behind the user's labels of the first, where it
-// is none of them and there are fewer than three. 0 stands for no text.
+// The number of the labels of both texts. Labels are lines, each with the digit of its level. A line of the second text
+// replaces those of its level in the first. A line of one of the user's levels is added behind the user's labels of the
+// first. It is added only if it is none of them and there are fewer than three. 0 stands for no text.
 std::uint32_t joined(std::uint32_t first, std::uint32_t second) noexcept;
 
 // The number of a set of attributes, likewise. Where a value is a string, it stands there as the number of a text.

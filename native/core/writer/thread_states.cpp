@@ -134,7 +134,7 @@ ThreadState* attach_thread(ProcessState& state) noexcept {
 }
 
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t format::ProcessHeader::* mirror) noexcept {
-    // Either this sees that the header is there, or show_counted() sees what is counted here.
+    // Either this sees that the header is there, or show_counted() sees the count of this.
     counter.fetch_add(1, std::memory_order_seq_cst);
     ProcessState& state = *process_state;
     if (state.phase.load(std::memory_order_seq_cst) == CapturePhase::kOpen) {

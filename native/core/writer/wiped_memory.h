@@ -1,8 +1,8 @@
 // Anonymous memory that a forked child sees as zeros.
 //
-// The child of a fork must not go on writing the parent's log. Memory marked
-// MADV_WIPEONFORK (Linux 4.14) is zero in the child however it was forked, also
-// by a bare clone system call, so that state which lives there resets itself.
+// The child of a fork must not go on writing the parent's log. Memory marked MADV_WIPEONFORK (Linux 4.14) is zero in
+// the child. That holds for every kind of fork, also for a bare clone system call. So state in such memory resets
+// itself.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ struct Place {
 };
 
 // Paths lead from the beginning of a box to its end, over steps in one sequence and matches in both. A diagonal is the
-// difference of the indices. Of each diagonal the place is kept that a path of so many steps reaches: the farthest one
-// from the beginning, and the nearest one from the end.
+// difference of the indices. For each diagonal we keep the farthest place that a path of so many steps reaches. Paths
+// from the beginning keep the largest index, and paths from the end the smallest.
 class Aligner {
 public:
     Aligner(const std::uint32_t* first, std::size_t first_count, const std::uint32_t* second, std::size_t second_count,

@@ -1,8 +1,8 @@
 // Which elements of two sequences belong together: the longest common subsequence, in linear memory.
 //
-// For analyses, not for the observed process. The algorithm is the divide-and-conquer one of E. Myers, "An O(ND)
-// Difference Algorithm and Its Variations", Algorithmica 1 (1986), section 4b: the expected time is O(N + D^2), where D
-// is the number of elements that do not belong to a common one.
+// For analyses, not for the observed process. The algorithm divides and conquers: E. Myers, "An O(ND) Difference
+// Algorithm and Its Variations", Algorithmica 1 (1986), section 4b. The expected time is O(N + D^2), where D is the
+// number of elements without a partner.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Alignment {
 inline constexpr std::int64_t kNoPartner = -1;
 
 // Aligns two sequences of numbers; equal numbers may be partners. most_steps bounds the search within one part of the
-// sequences: its time is proportional to the square of it.
+// sequences. The time of that search is proportional to its square.
 Alignment align(const std::uint32_t* first, std::size_t first_count, const std::uint32_t* second,
                 std::size_t second_count, std::int64_t most_steps);
 

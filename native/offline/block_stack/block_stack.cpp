@@ -23,7 +23,7 @@ public:
     }
 
     void take(std::uint32_t block, std::uint32_t row) {
-        // What was allocated last is freed first, as a rule.
+        // The block that was allocated last is usually freed first.
         const auto found =
             std::find_if(lying_.rbegin(), lying_.rend(), [block](const Lying& one) { return one.block == block; });
         const auto place = std::next(found).base();

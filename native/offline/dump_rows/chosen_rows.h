@@ -8,7 +8,7 @@
 
 namespace msmemscope {
 
-// What to look for.
+// The rows to look for.
 struct RowChoice {
     const std::uint64_t* ids;  // ascending; null for all rows, whatever they begin with
     std::size_t id_count;
@@ -23,15 +23,17 @@ struct RowChoice {
 struct ChosenRows {
     std::vector<std::int64_t> begin;  // of the row
     std::vector<std::int64_t> id;     // its place in RowChoice::ids; -1 if all rows are chosen
-    // Where another attribute goes in, before the closing brace, if the row is a MALLOC of the process whose attributes
-    // are the first quoted field, `"{...}"`, with nothing of the word "inefficient" in it; else -1.
+    // Where another attribute goes in: before the closing brace. It is -1 unless all of this holds:
+    // - the row is a MALLOC of the process;
+    // - its attributes are the first quoted field, `"{...}"`;
+    // - they contain nothing of the word "inefficient".
     std::vector<std::int64_t> place;
     // Where the last row begins: the content may end within it. Equal to the length if a line feed stands at the end.
     std::int64_t end = 0;
 };
 
-// Finds rows: they begin at 0 and after each line feed outside of quotes. is_last says that nothing follows the
-// content, so that its last row is one too.
+// Finds rows. They begin at 0 and after each line feed outside of quotes. With is_last nothing follows the content, so
+// its last row is complete, too.
 ChosenRows choose_rows(std::string_view content, const RowChoice& choice, bool is_last);
 
 }  // namespace msmemscope

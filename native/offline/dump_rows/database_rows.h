@@ -1,9 +1,9 @@
 // Rows of a DB dump as whole columns, out of the pages of its SQLite file; not for the observed process.
 //
 // SQLite and Python need two seconds of a processor to hand out a million rows one by one. The file format is frozen
-// and documented (https://www.sqlite.org/fileformat2.html): of it only a table as this tool and SQLite write it today
-// is understood here, and anything else makes a part of the table "not usual": it is left to the reader in Python,
-// which asks SQLite. Files can be damaged, or made to do harm: every number of a file is checked before it is used.
+// and documented (https://www.sqlite.org/fileformat2.html). This code understands only a table as this tool and SQLite
+// write it today. Anything else makes a part of the table "not usual". Such a part is left to the reader in Python,
+// which asks SQLite. Files can be damaged, or made to do harm. So every number of a file is checked before it is used.
 #pragma once
 
 #include <cstddef>

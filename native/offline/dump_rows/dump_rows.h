@@ -1,9 +1,12 @@
 // Rows of a CSV dump as whole columns, for analyses; not for the observed process.
 //
-// Only rows as they are written nowadays are understood here: the usual columns in their usual order, attributes in the
-// form `{key:value,...}`, addresses with 0x. Anything else makes a piece "not usual": the reader in Python knows every
-// age and every kind of damage, takes its time, and is the definition of what a row means (formats/dump/row_reader.py;
-// tests compare the two).
+// This code understands only rows as they are written nowadays:
+// - the usual columns in their usual order;
+// - attributes in the form `{key:value,...}`;
+// - addresses with 0x.
+//
+// Anything else makes a piece "not usual", and the reader in Python takes it. That reader knows every age and every
+// kind of damage, and takes its time. It defines what a row means (formats/dump/row_reader.py). Tests compare the two.
 #pragma once
 
 #include <array>
@@ -16,7 +19,7 @@
 
 namespace msmemscope {
 
-// What stands for no value in a signed column.
+// The number that stands for no value in a signed column.
 inline constexpr std::int64_t kNoNumber = std::numeric_limits<std::int64_t>::min();
 
 struct DumpRows {
@@ -53,7 +56,7 @@ struct DumpRows {
     TextTable native_stack_texts;
 };
 
-// What is read of the attributes of one row.
+// The values that are read from the attributes of one row.
 struct RowAttributes {
     std::uint64_t block = 0;
     std::int64_t size = kNoNumber;

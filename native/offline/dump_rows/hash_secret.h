@@ -1,6 +1,7 @@
-// What makes the places of texts and numbers in hash tables unknown to whoever wrote a file.
+// A secret for hash tables. Because of it, whoever wrote a file does not know the places of texts and numbers in a
+// table.
 //
-// Without it a file can be made whose texts all belong into one place of a table: reading a megabyte then takes hours.
+// Without it a file can have texts that all belong into one place of a table. Reading a megabyte then takes hours.
 #pragma once
 
 #include <cstdint>

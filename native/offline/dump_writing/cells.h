@@ -1,7 +1,7 @@
-// Cells of a table as columns of numbers, and of texts that are put together from parts.
+// Cells of a table: columns of numbers, and texts that are put together from parts.
 //
-// What parts a text has, and what stands in them, is said in Python, once for CSV files and databases
-// (formats/dump/rows.py); nothing here knows what a row is about.
+// Python says which parts a text has and what they contain, once for CSV files and databases (formats/dump/rows.py).
+// Nothing here knows what a row is about.
 #pragma once
 
 #include <cstddef>

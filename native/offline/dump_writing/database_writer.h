@@ -36,7 +36,7 @@ public:
     // Pages that were finished since it was cleared.
     ByteBuffer& pages() { return pages_; }
 
-    // What stands at the begin of the file; known once it is finished.
+    // The first page of the file. It is known once the file is finished.
     const std::array<char, kPageBytes>& first_page() const { return first_page_; }
 
 private:

@@ -53,7 +53,7 @@ enum class Kind : unsigned char {
     kOther
 };
 
-// What Python takes for an object, beyond its content; generous for every version.
+// The memory that Python needs for an object, beyond its content. The figures are generous for every version.
 constexpr std::uint64_t kListBytes = 80;
 constexpr std::uint64_t kDictBytes = 240;
 constexpr std::uint64_t kItemBytes = 56;  // of a dictionary
@@ -208,7 +208,7 @@ private:
         return PickleFault::kNone;
     }
 
-    // What lies above the latest mark: nothing else can be taken.
+    // The number of values above the latest mark. Nothing else can be taken.
     std::size_t above_mark() const { return kinds_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
     PickleFault take(std::size_t count) {

@@ -1,8 +1,11 @@
 // A look at every opcode of a pickle, before Python makes anything of it.
 //
-// Python's unpickler calls what a file names, makes room for what it claims, and hashes keys with a hash that is no
-// secret, so that a few megabytes can keep it busy for days. What passes here is plain data: dictionaries, lists,
-// tuples, numbers of 64 bits, texts and bytes, whose keys are texts and numbers, and about as large as its opcodes say.
+// Python's unpickler calls functions that a file names, and makes room for whatever size it claims. It hashes keys with
+// a hash that is no secret. So a few megabytes can keep it busy for days. A pickle passes here only if it is plain
+// data:
+// - It has dictionaries, lists, tuples, numbers of 64 bits, texts and bytes.
+// - Its keys are texts and numbers.
+// - It is about as large as its opcodes say.
 //
 // For analyses, not for the observed process. The opcodes are those of Python's module pickletools, protocols 2 to 5.
 #pragma once

@@ -87,7 +87,8 @@ Block* AllocatorModel::allocate(std::uint64_t requested_bytes, std::uint32_t str
     if (recorded_ != nullptr && recorded_->released > 0 && candidate(pool, stream, bytes) != nullptr) {
         empty_cache();
         consumed_releases_ = recorded_->released;
-        // What is free now and was not taken was waited for within the allocation: the allocator does not search again.
+        // A fitting block is free now, and the recorded allocator did not take it. So it waited for that block within
+        // the allocation. Then it does not search again.
         released_within_ = recorded_->address_count > 0 && candidate(pool, stream, bytes) != nullptr;
         emptied_before_ = !released_within_;
         retries_ += released_within_ ? 1 : 0;

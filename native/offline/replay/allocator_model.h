@@ -1,6 +1,7 @@
-// A model of the caching allocators of torch and torch_npu: which part of which segment each block gets.
+// A model of the caching allocators of torch and torch_npu. It says for each block which segment it gets, and which
+// part.
 //
-// Written from their documentation and from what they do when they run. One thread, no device.
+// It is written from their documentation and from their behaviour. One thread, no device.
 #pragma once
 
 #include <cstdint>
@@ -120,11 +121,11 @@ public:
     const Totals& totals() const { return totals_; }
     std::uint64_t retries() const { return retries_; }
     FailureReason failure_reason() const { return failure_reason_; }
-    // Of the latest allocation, if it followed a recording: what released segments stand for that were not collected as
-    // garbage and not too large to keep.
+    // How the released segments of the latest allocation are explained, if it followed a recording. Segments that were
+    // collected as garbage or too large to keep do not count.
     bool emptied_before() const { return emptied_before_; }
     bool released_within() const { return released_within_; }
-    // What a search would find, changing nothing.
+    // The block that a search would find. Changes nothing.
     const Block* fitting(std::uint64_t block_bytes, std::uint32_t stream, std::uint32_t pool);
     std::uint64_t largest_free_bytes(std::uint32_t stream, std::uint32_t pool, bool small) const;
     std::uint64_t free_bytes() const {

@@ -1,4 +1,4 @@
-// What shapes the memory of a caching allocator of torch: its settings, and the sizes that follow from them.
+// The settings that shape the memory of a caching allocator of torch, and the sizes that follow from them.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ struct AllocatorSettings {
     AddressOrder address_order = AddressOrder::kHighestGap;
 
     std::uint64_t block_bytes(std::uint64_t requested_bytes) const;
-    // What is asked from the driver for a block.
+    // The bytes that the allocator asks from the driver for a block.
     std::uint64_t segment_bytes(std::uint64_t block_bytes) const;
 };
 

@@ -16,8 +16,8 @@ std::uint64_t AllocatorModel::reservation_bytes(const Pool& pool) const {
     return rounded_up(settings_.device_bytes + settings_.device_bytes / 8, chunk_bytes(pool));
 }
 
-// The lowest unmapped block, or the free one right before it, from which on enough is free or unmapped; null if a
-// segment of its own would be too small, too.
+// The lowest unmapped block, or the free one right before it, if enough is free or unmapped from there on. Otherwise a
+// new segment. Null if that would be too small, too, or finds no addresses.
 Block* AllocatorModel::growable(Pool& pool, std::uint32_t stream, std::uint64_t bytes) {
     for (Block* const unmapped : pool.unmapped[stream]) {
         Block* const before = unmapped->before;

@@ -77,7 +77,7 @@ std::vector<Block*> AllocatorModel::restore(const std::vector<HeldPart>& parts) 
     for (std::size_t index = 0; index < parts.size(); ++index) {
         const HeldPart& part = parts[index];
         const bool is_known = index > 0 && continues(part, parts[index - 1]);
-        // What reaches further than the addresses of one is of the next one.
+        // A part that reaches beyond the addresses of one segment belongs to the next one.
         const bool is_same =
             is_known && (!part.is_expandable || part.address - base + part.bytes <= reservation_bytes(*last->pool));
         if (!is_same) {

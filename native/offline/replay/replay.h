@@ -32,14 +32,14 @@ struct Events {
     std::uint32_t private_pools = 0;
 };
 
-// What the allocator held at each kRestore. Without it these do nothing, and the events that lead from one state to the
-// next one are replayed as others are: blocks that were there are allocated, others freed.
+// The memory that the allocator held at each kRestore. Without it, kRestore events do nothing. Then the events that
+// lead from one state to the next are replayed like others. Blocks that were there are allocated, and others are freed.
 struct States {
     std::vector<std::uint8_t> leads_to_one;    // per event: passed over, as the state before it has what it did
     std::vector<std::vector<HeldPart>> parts;  // by number of the state
 };
 
-// What the recording has of segments; all null where it is not followed.
+// The recorded facts about segments; all null if the recording is not followed.
 struct RecordedColumns {
     const std::uint32_t* released = nullptr;       // per event: segments that were given back right before
     const std::uint32_t* first_address = nullptr;  // per event, and one behind: rows of `addresses`
@@ -53,7 +53,7 @@ enum class Inferred : std::uint8_t {
     kFoundMemory = 3,  // the recording saw this allocation fail, the replay does not
 };
 
-// What each event left behind; empty if only the summary was asked for.
+// The state after each event; empty if only the summary was asked for.
 struct Course {
     std::vector<std::uint64_t> addresses;  // of the block that was allocated, 0 for other events
     std::vector<std::uint32_t> segments;   // its number, in the order of their beginnings

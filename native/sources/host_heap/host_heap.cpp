@@ -20,7 +20,7 @@ using host_samples::is_due;
 using host_samples::may_be_sample;
 using host_samples::note_allocation;
 
-// What goes beyond the two or three instructions that nearly all calls take stays out of their way.
+// Nearly all calls take only two or three instructions here. Everything beyond them stays out of their way.
 template <typename Allocate>
 __attribute__((noinline)) void* allocate_due(Allocate allocate, std::size_t bytes, const char* function,
                                              CallSite site) {
@@ -123,7 +123,10 @@ void free(const Call<void(void*)>& call, void* memory) {
     call.real(memory);
 }
 
-// What is only reserved, put into a place that was, or somebody's stack says nothing of memory that is taken.
+// Only a private, writable, anonymous mapping counts. These say nothing of memory that is taken:
+// - a mapping that only reserves;
+// - a mapping at a place that was mapped already;
+// - somebody's stack.
 bool counts(int protection, int flags) noexcept {
     constexpr int kAsked = MAP_PRIVATE | MAP_ANONYMOUS;
     constexpr int kOthers = MAP_SHARED | MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
@@ -155,8 +158,8 @@ int unmap(const Call<int(void*, std::size_t)>& call, void* memory, std::size_t b
     return call.real(memory, bytes);
 }
 
-// What a thread takes at least, besides what it allocates itself: the pages of its stack that it uses, and its part of
-// the variables of all libraries, which the dynamic loader allocates for it.
+// The least memory that a thread takes besides its own allocations. It is the used pages of its stack, and its part of
+// the variables of all libraries. The dynamic loader allocates that part.
 constexpr std::uint64_t kThreadBytes = 32UL << 10U;
 
 void* place_of(pthread_t thread) noexcept { return reinterpret_cast<void*>(thread); }

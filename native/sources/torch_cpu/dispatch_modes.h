@@ -1,10 +1,11 @@
-// What torch's own code in C++ is told about dispatch modes, so that it does what it does without the tool.
+// Answers that torch's own C++ code gets about dispatch modes, so that it does what it does without the tool.
 //
-// While a dispatch mode is active, torch takes every tensor for one that may be of a subclass (isTensorSubclassLike in
-// ATen/TensorSubclassLikeUtils.h): gradients are summed into fresh memory rather than in place, `max_pool1d` saves
-// indices, `reshape` and `linear` take other ways. Our mode changes no tensor: where it is the only one of a thread,
-// the libraries that decide by this are told that there is none. Python's side of torch is told the truth, or operators
-// would not come to the mode.
+// While a dispatch mode is active, torch takes every tensor for one that may be of a subclass. See isTensorSubclassLike
+// in ATen/TensorSubclassLikeUtils.h. Then gradients are summed into fresh memory and not in place, `max_pool1d` saves
+// indices, and `reshape` and `linear` take other ways.
+//
+// Our mode changes no tensor. If it is the only mode of a thread, the libraries that decide by this are told that there
+// is none. Python's side of torch is told the truth, or operators would not come to the mode.
 #pragma once
 
 #include "interpose/hook.h"

@@ -1,4 +1,4 @@
-// What the kernel says of the machine's memory and of this process.
+// The kernel's figures about the machine's memory and about this process.
 #pragma once
 
 #include "core/writer/device_support.h"
@@ -6,7 +6,7 @@
 
 namespace msmemscope::torch_cpu {
 
-// The host as a device: the process itself is its pool, of which CPU tensors are in use.
+// The host as a device. The process itself is its pool, and CPU tensors are the part in use.
 extern const DeviceSupport kHostSupport;
 
 // Writes DEVICE_USAGE of the host if what this process has in memory has changed.

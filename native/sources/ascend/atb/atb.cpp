@@ -16,8 +16,8 @@ namespace msmemscope::atb {
 
 namespace {
 
-// What this thread said to ATB. agreed: that it shall save a kernel's tensors, which must not be taken at its word.
-// asks_whether_to_save: the original IsSaveTensor is running, and asks in its turn.
+// The answers of this thread to ATB. If it has agreed, ATB was told to save a kernel's tensors, and must not really do
+// it. While it asks_whether_to_save, the original IsSaveTensor is running and asks in its turn.
 struct Answers {
     bool agreed;
     bool asks_whether_to_save;
@@ -105,8 +105,8 @@ OperatorCall begin_operator(const void* runner, const void* variant_pack, char (
 
 bool collects_kernels_or_accesses() noexcept { return collects_kernels() || collects_accesses(); }
 
-// What is asked when an operator is set up is remembered for all its executions, also for those of a later time when
-// events are collected.
+// ATB asks when an operator is set up, and remembers the answer for all of its executions. So the answer must also fit
+// later executions, when events may be collected.
 bool may_collect_kernels() noexcept {
     const Settings& settings = recorder::settings();
     return (settings.events & kSelectAccess) != 0 ||

@@ -64,8 +64,8 @@ std::uint64_t block_from(std::uint64_t start, std::uint64_t address) noexcept {
     return 0;
 }
 
-// The block that holds the address: it begins there, in ATB's own memory or in a framework's, or the running operator
-// was given it to divide.
+// The block that holds the address. It may begin at the address, in ATB's own memory or in a framework's. Or it is a
+// block that the running operator was given to divide.
 std::uint64_t block_of(std::uint64_t address) noexcept {
     std::uint64_t sequence = block_from(address, address);
     const OperatorBuffers& buffers = running_buffers;
@@ -238,7 +238,7 @@ const MkiLayout* mki_layout_of(const void* inputs, const void* outputs) noexcept
             return layout;
         }
     }
-    // Otherwise what the first of them holds tells it. Of the second, more might be read than there is.
+    // Otherwise the content of the first one tells it. In the second one we might read beyond its end.
     const MkiLayout* found = nullptr;
     std::uint64_t most = 0;
     for (const MkiLayout* layout : layouts) {

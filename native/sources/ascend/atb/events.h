@@ -1,4 +1,4 @@
-// The events of an ATB operator and of a kernel: what is written of them.
+// The records of an ATB operator and of a kernel.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace msmemscope::atb {
 
-// What is collected now.
+// Which kinds of events are collected now.
 bool collects_operators() noexcept;
 bool collects_kernels() noexcept;
 bool collects_accesses() noexcept;

@@ -1,8 +1,8 @@
-// What ATB's own structures look like in memory, as far as they are read here.
+// The memory layout of ATB's own structures, as far as they are read here.
 //
-// They are declared again and not included, because the headers are not there where the core is built; the sizes and
-// places are checked below. Two versions are in use of the pack that is handed to Runner::Execute, and two of Mki's
-// tensor. Whatever is read of a pack lies before the place where its versions part.
+// They are declared again, because ATB's headers are missing where the core is built. Their sizes and offsets are
+// checked below. Two versions are in use of the pack that is handed to Runner::Execute, and two of Mki's tensor. All
+// fields that are read of a pack lie before the place where its versions differ.
 #pragma once
 
 #include <cstddef>

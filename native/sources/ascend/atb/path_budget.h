@@ -1,8 +1,8 @@
 // How many texts with a path may be recorded.
 //
-// The number of the execution is part of a path, so each execution of an operator makes new texts, and a long run would
-// fill the table of strings, where there is room for a million: after that no name of anything could be recorded. Paths
-// get their share of it.
+// The number of the execution is part of a path, so each execution of an operator makes new texts. A long run would
+// fill the table of strings, which has room for a million. Then no further name of anything could be recorded. So paths
+// get only a share of the table.
 #pragma once
 
 #include <atomic>

@@ -19,9 +19,9 @@ struct Characters {
 
 Characters characters_of(const void* string, StringLayout layout) noexcept;
 
-// What a function that returns a std::string by value leaves behind. Classes with a destructor are returned in memory
-// of the caller, so the compiler passes its address as it does for std::string. The destructor leaves the text alone:
-// give_back() is what std::string's own would do.
+// The result of a function that returns a std::string by value. Classes with a destructor are returned in memory of the
+// caller. So the compiler passes the address of that memory, as it does for std::string. The destructor leaves the text
+// alone. Call give_back() to do what std::string's own destructor would do.
 class ReturnedString {
 public:
     ReturnedString(const ReturnedString&) = delete;

@@ -8,8 +8,9 @@
 
 namespace msmemscope::atb {
 
-// What --watch calls an operator or kernel: its folder without the first part, and of a kernel's without the last
-// ("0/0_GraphOperation/1_ElewiseOperation" of "0_1967120/0/0_GraphOperation/1_ElewiseOperation").
+// The name by which --watch knows an operator or kernel: its folder without the first part. The folder of a kernel also
+// loses its last part. Example: "0/0_GraphOperation/1_ElewiseOperation" of
+// "0_1967120/0/0_GraphOperation/1_ElewiseOperation".
 Characters watched_name_of(Characters folder, bool is_kernel) noexcept;
 
 void watch_operator_begins(Characters folder, const void* variant_pack, format::Device device) noexcept;

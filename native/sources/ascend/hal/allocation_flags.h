@@ -1,7 +1,11 @@
-// What a driver allocation is, read from the bits of halMemAlloc's flag or from halMemCreate's properties.
+// The properties of a driver allocation, read from the bits of halMemAlloc's flag or from halMemCreate's properties.
 //
-// The bits are those of the public driver headers: 0-9 device, 10-13 kind of virtual memory, 17 huge pages, 31 giant
-// pages, 56-63 the module of CANN that asked.
+// The bits are those of the public driver headers:
+// - 0-9: device;
+// - 10-13: kind of virtual memory;
+// - 17: huge pages;
+// - 31: giant pages;
+// - 56-63: the module of CANN that asked.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +62,7 @@ constexpr Allocation decode_properties(const MemoryProperties& properties) noexc
 // The driver's name of a module, "UNKNOWN" for a number without one.
 const char* module_name(std::uint32_t module) noexcept;
 
-// What its attributes call the size of its pages, and the way in which it was asked for.
+// The names of the size of its pages and of the way in which it was asked for, as attributes have them.
 const char* page_type_name(PageType type) noexcept;
 const char* allocation_type_name(AllocationType type) noexcept;
 

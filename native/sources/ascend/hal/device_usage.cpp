@@ -157,7 +157,7 @@ void record_device_usage(unsigned device, const RecordPlace& place) noexcept {
     }
     bool loaded = false;
     {
-        // What the interface allocates from here on is not the program's.
+        // The scope keeps allocations of the management interface out of the program's events.
         const RecordingScope scope(false);
         if (scope && is_ready(recorder::epoch(), loaded) && places[device].known) {
             append_usage(scope, npu(static_cast<int>(device)), written[device], device_bytes(places[device]),

@@ -15,14 +15,14 @@ namespace msmemscope::hal {
 // outside of any scope, right behind the driver's call.
 void record_device_usage(unsigned device, const RecordPlace& place = {}) noexcept;
 
-// Writes the figures of all devices of which some were written before, as they are now.
+// Writes the current figures of all devices whose figures were written before.
 void record_usage_again(const RecordingScope& scope) noexcept;
 
 // Loads DCMI if that was not done yet. To be called outside of any scope.
 void prepare_device_memory() noexcept;
 
-// What DCMI says of a device's memory, in whole MiB as it counts. False if it is not prepared or does not know the
-// device. Does not begin to use the device.
+// The memory of a device as DCMI counts it, in whole MiB. False if it is not prepared or does not know the device. Does
+// not begin to use the device.
 bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& memory) noexcept;
 
 // The same from outside of any scope, DCMI being loaded if need be.

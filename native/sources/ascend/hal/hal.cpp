@@ -123,7 +123,7 @@ void note_out_of_memory(const char* function, const Allocation& allocation, std:
     }
 }
 
-// What is in use once the block is gone stands in front of its FREE, which shows it.
+// The usage after the block is gone stands in front of its FREE, which shows it.
 void note_usage_after_end(const recorder::EndingBlock& ending) noexcept {
     if (ending.number == 0 || !recorder::is_selected(kSelectFree)) {
         return;
@@ -136,8 +136,8 @@ void note_usage_after_end(const recorder::EndingBlock& ending) noexcept {
     }
 }
 
-// The end of a block has its place among the records before the real call, because another thread may be given the
-// address right after it.
+// The end of a block gets its place among the records before the real call. Right after that call another thread may be
+// given the address.
 int end_block(const Call<int(void*)>& call, void* address) noexcept {
     recorder::EndingBlock ending{};
     const bool known = recorder::begin_free(format::Pool::kHal, number_of(address), call.site, ending);
@@ -232,8 +232,8 @@ constexpr Hook kHookList[] = {
     hook<&unmap>(nullptr, "halMemUnmap", "hal"),
     hook<&register_host>(nullptr, "aclrtHostRegisterV2", "hal"),
     hook<&unregister_host>(nullptr, "aclrtHostUnregister", "hal"),
-    // What the two become below libascendcl.so: a program that looks their names up (torch_npu) calls no GOT of its
-    // own.
+    // The same two under their names below libascendcl.so. A program that looks their names up (torch_npu) does not
+    // call them through its own GOT.
     hook<&register_host>(nullptr, "aclrtHostRegisterV2Impl", "hal"),
     hook<&unregister_host>(nullptr, "aclrtHostUnregisterImpl", "hal"),
 };

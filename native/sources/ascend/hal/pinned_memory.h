@@ -1,5 +1,6 @@
-// What was asked for of pinned memory of the host. torch's allocator rounds requests up to powers of two before it asks
-// the driver, and keeps what it got: only the tensor that the memory was first for tells how much that was.
+// The bytes that were asked for of pinned memory of the host. The allocator of torch rounds requests up to powers of
+// two before it asks the driver, and keeps the memory it got. Only the tensor that the memory was first for tells the
+// bytes asked for.
 #pragma once
 
 #include <cstdint>

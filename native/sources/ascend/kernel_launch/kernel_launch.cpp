@@ -112,8 +112,8 @@ std::int32_t register_module(const Call<std::int32_t(std::uint32_t, Handle)>& ca
     return call.real(module, handler);
 }
 
-// In the arguments, a Word after the first one is the number of blocks; the last Handle is the stream, but for what is
-// named.
+// In the lists of arguments, the first Word behind the first argument is the number of blocks. The last Handle is the
+// stream, unless the comment names its place or other arguments behind it.
 constexpr Hook kHookList[] = {
     // stub, blocks, arguments, their bytes, description
     hook<&launch<0, Data, Word, Handle, Word, Handle, Handle>>(nullptr, "rtKernelLaunch", "kernel_launch"),

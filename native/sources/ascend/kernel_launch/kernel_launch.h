@@ -1,9 +1,10 @@
 // Observer kernel_launch: which kernels are launched, on which stream, and when the device ran them.
 //
 // A launch function is called with a handle and not with a name. The name comes from the runtime's own reports to
-// profilers, made during the call: so the events are made there (kernel_reports.h), and the wrappers here only note
-// when a launch began and open the device's log of tasks (task_channel.h) before the first one. Arguments are passed on
-// as they are: the structures that they point at differ from version to version of CANN.
+// profilers, made during the call. So the events are made there (kernel_reports.h). The wrappers here do two things
+// only. They note when a launch began. Before the first launch they open the device's log of tasks (task_channel.h).
+//
+// Arguments are passed on as they are, because the structures behind them differ from version to version of CANN.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The runtime's reports to profilers: the names of kernels, and which kernel becomes which task of which stream.
+// The runtime's reports to profilers. They tell the names of kernels, and the stream and the task that each kernel
+// becomes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ bool is_collected() noexcept;
 // Takes the place of whatever profiler listened before; once per process. False if the interface is not loaded.
 bool register_callbacks() noexcept;
 
-// What was launched and has not ended, and how the device's log tells it.
+// The tasks that were launched and have not ended, and the form in which the device's log tells of them.
 PendingTasks& pending_tasks() noexcept;
 bool streams_are_expanded() noexcept;
 LogFormat log_format() noexcept;

@@ -17,8 +17,8 @@ std::uint64_t PendingTasks::number_of(const TaskKey& key) noexcept {
     return std::uint64_t{1} << 63U | static_cast<std::uint64_t>(key.device) << 32U | stream << 16U | key.task;
 }
 
-// Tasks of a stream are numbered in a row: neighbours lie apart from each other, so that a busy stream does not fill
-// the places of one task.
+// Tasks of a stream are numbered in a row. The places of one task lie far apart, so a busy stream does not fill all of
+// them.
 std::size_t PendingTasks::place_of(std::uint64_t number, std::size_t probe) const noexcept {
     const std::uint64_t stream = number >> 16U & 0xffffffU;
     return (number + stream * 0x9e3779b1U + probe * (kCapacity / kPlaces)) % kCapacity;

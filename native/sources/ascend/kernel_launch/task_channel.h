@@ -3,8 +3,8 @@
 
 namespace msmemscope::kernel_launch {
 
-// Opens the log of a device if that was not done before in this process. What is missing becomes a fact of the
-// capture. device: the driver's number.
+// Opens the log of a device if that was not done before in this process. If something is missing, a fact of the capture
+// says what. device: the driver's number.
 void open_task_channel(int device) noexcept;
 
 // Reads what is there, closes the logs and ends the reading thread. A later launch opens them again.

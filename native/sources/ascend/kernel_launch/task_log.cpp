@@ -25,7 +25,7 @@ struct StartParameters {
 };
 static_assert(sizeof(StartParameters) == 32);
 
-// What is logged: 1 for yes. Chips with the long format know the first nine words only.
+// Which tasks are logged: 1 for yes. Chips with the long format know the first nine words only.
 struct StarsChoice {
     std::uint32_t tasks;
     std::uint32_t not_used[5];

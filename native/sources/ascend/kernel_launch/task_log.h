@@ -35,7 +35,7 @@ int start(int device) noexcept;
 // Bytes read; 0 or less if there was nothing.
 int read(int device, char* buffer, std::size_t buffer_bytes) noexcept;
 
-// What was logged before can still be read.
+// Ends the log of a device. Tasks that were logged before can still be read.
 void stop(int device) noexcept;
 
 // Of several readings the one that took least time. False if the clock cannot be read.

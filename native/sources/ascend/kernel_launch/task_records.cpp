@@ -31,8 +31,9 @@ static_assert(sizeof(ShortRecord) == record_bytes(LogFormat::kShort));
 constexpr unsigned what_happened(std::uint32_t head) noexcept { return head & 0x3fU; }
 constexpr unsigned task_type(std::uint32_t head) noexcept { return head >> 10U & 0x3fU; }
 
-// Numbers of streams have 11 bits where a bit says so that they share the word with bits of the task's number, which
-// is longer than its own word has room for; with expanded streams they have 15.
+// Numbers of streams have 11 bits, or 15 with expanded streams. The word of the stream can also hold bits of the task's
+// number, which is longer than its own word has room for. A bit of that word says so. With another bit the two words
+// have changed places.
 void decode_expanded(unsigned type, unsigned stream, unsigned task, TaskMoment& moment) noexcept {
     const bool is_plain = type == 3 || type == 4 || (stream & 0x8000U) == 0;
     moment.stream = static_cast<std::uint16_t>((is_plain ? stream : task) & 0x7fffU);

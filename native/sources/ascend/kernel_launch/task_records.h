@@ -1,4 +1,4 @@
-// What the profiler's interface and the device's log say of tasks: layouts, and what they mean.
+// Layouts and meaning of what the profiler's interface and the device's log say of tasks.
 #pragma once
 
 #include <cstddef>

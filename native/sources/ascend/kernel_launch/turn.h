@@ -1,8 +1,8 @@
-// What one thread of a process does while the others wait for it: launches that went on meanwhile would not be
+// Work that one thread of a process does while the others wait for it. Launches that went on meanwhile would not be
 // reported.
 //
 // Waiting is bounded, as in writer/bounded_lock.h. A forked child can find the turn taken by a thread that it does not
-// have: the holder is known by its process, and a holder of another process holds nothing.
+// have. So the holder is known by its process, and a holder of another process holds nothing.
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,6 @@
-// What ATB is given to hold: its live heaps, and a handle for each region. Tables of fixed size without locks; ATB
-// registers a heap and a few regions when an operation begins, and takes them back when it ends.
+// The handles that ATB is given: one for each of its live heaps, and one for each region. They lie in tables of fixed
+// size without locks. ATB registers a heap and a few regions when an operation begins, and takes them back when it
+// ends.
 #pragma once
 
 #include <cstdint>

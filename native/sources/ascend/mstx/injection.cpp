@@ -25,7 +25,7 @@ Function erased(Ours ours) {
     return reinterpret_cast<Function>(ours);
 }
 
-// What is not listed does nothing, as if there were no tool.
+// Functions that are not listed do nothing, as if there were no tool.
 const Slot kSlots[] = {
     {kCore, kMark, erased(&mark)},
     {kCore, kRangeStart, erased(&range_start)},
@@ -92,7 +92,7 @@ int InitInjectionMstx(msmemscope::mstx::TableGetter getter) {
     for (const Slot& slot : kSlots) {
         FunctionTable table = nullptr;
         unsigned size = 0;
-        // An older mstx has fewer modules, and fewer functions in them: what is there is used.
+        // An older mstx has fewer modules, and fewer functions in them. We use those that are there.
         if (getter(slot.module, &table, &size) == 0 && table != nullptr && slot.function < size &&
             table[slot.function] != nullptr) {
             *table[slot.function] = slot.ours;

@@ -1,10 +1,10 @@
 // Observer mstx: marks, ranges, steps, and the memory pools of torch_npu, MindSpore and ATB.
 //
-// Every library that contains mstx's header looks for InitInjectionMstx at its first call and lets us fill its
-// function pointers. It finds ours in the global scope: there by the preload, or put there by make_findable().
+// Every library that contains mstx's header looks for InitInjectionMstx at its first call, and lets us fill its
+// function pointers. It finds ours in the global scope. The preload or make_findable() has put it there.
 //
 // torch_npu and MindSpore report their pools only if LD_PRELOAD names a file libascend_kernel_hook.so. They ask once,
-// at their first allocation; their getenv is answered as if it did, and the environment stays what it is.
+// at their first allocation. Their getenv is answered as if it did, and the environment stays as it is.
 #pragma once
 
 #include <cstdint>

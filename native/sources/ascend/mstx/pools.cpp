@@ -48,7 +48,7 @@ Domain domains[] = {
     {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, {}, {}, {}, {}},
 };
 
-// What torch_npu once called ptaCaching.
+// The earlier name of ptaCaching in torch_npu.
 constexpr const char* kOldCachingName = "msleaks";
 
 Domain* domain_of(void* handle) noexcept {
@@ -77,7 +77,7 @@ void write_reserved(const RecordingScope& scope, Domain& domain, int device, std
     }
 }
 
-// Writes what the domain has reserved on the device, if that is not in the log yet.
+// Writes the bytes that the domain has reserved on the device, if they are not in the log yet.
 void report_reserved(Domain& domain, int device) noexcept {
     const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
     const std::int64_t written = domain.written[device].load(std::memory_order_relaxed);

@@ -1,10 +1,11 @@
 // Memory pools of frameworks, as they report themselves through mstx domains.
 //
-// What a heap and a region are depends on the domain. torch_npu and MindSpore register a "heap" to say how many
-// bytes their pool has reserved on a device, and a region for each block in use. ATB registers real heaps and wants
-// handles for them and for its regions.
+// The meaning of a heap and a region depends on the domain. In those of torch_npu and MindSpore, a "heap" says how many
+// bytes their pool has reserved on a device. They register a region for each block in use. ATB registers real heaps and
+// wants handles for them and for its regions.
 //
-// torch_npu calls while it holds its allocator's lock: nothing here waits for another thread or takes the GIL.
+// A call of torch_npu comes while it holds its allocator's lock. So nothing here waits for another thread or takes the
+// GIL.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,11 @@ void unregister_regions(void* domain, const RegionsUnregisterBatch* batch);
 bool is_domain_known(format::Pool pool) noexcept;
 #pragma GCC visibility pop
 
-// Writes what pools have reserved, of all devices of which that was written before or is anything.
+// Writes the bytes that pools have reserved on each device. It leaves out a device if the bytes are 0 and were not
+// written before in this log.
 void record_reserved_again(const RecordingScope& scope) noexcept;
 
-// What a pool holds on a device, as last told; device is the driver's number. False if nobody has such a pool.
+// The bytes that a pool last said it holds on a device. device: the driver's number. False if nobody has such a pool.
 bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept;
 
 }  // namespace msmemscope::mstx

@@ -20,7 +20,7 @@ struct Text {
     const char* end;
 };
 
-// What stands behind `key=`, up to the next semicolon; false if there is no such field.
+// The text behind `key=`, up to the next semicolon; false if there is no such field.
 bool find_field(const char* text, const char* key, Text& value) noexcept {
     const std::size_t length = std::strlen(key);
     for (const char* field = text; field != nullptr; field = std::strchr(field, ';')) {

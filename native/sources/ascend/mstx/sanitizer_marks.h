@@ -1,4 +1,4 @@
-// Marks with which a library says what an operator reads and writes, for the sanitizer of torch_npu:
+// Marks of libraries for the sanitizer of torch_npu. They tell what an operator reads and writes:
 //   sanitizer-op: name=OPERATOR;read=ALIAS:ADDRESS:SIZE,...;write=ALIAS:ADDRESS:SIZE,...
 #pragma once
 

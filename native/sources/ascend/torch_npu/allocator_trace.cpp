@@ -18,8 +18,8 @@
 namespace msmemscope::allocator_trace {
 namespace {
 
-// The versions of torch_npu that are laid out so, each looked at by itself: in 2.14.0 the class and its entries are
-// those of 2.13.0, function by function. The allocator of 2.10 has 48 functions, and none that attaches a tracker.
+// The versions of torch_npu with this layout, each looked at by itself. The class and its entries in 2.14.0 are those
+// of 2.13.0, function by function. The allocator of 2.10 has 48 functions, and none that attaches a tracker.
 constexpr const char* kVersions[] = {"2.13.0", "2.14.0"};
 constexpr char kAllocatorSymbol[] = "_ZN7c10_npu19NPUCachingAllocator9allocatorE";
 constexpr char kAllocatorType[] = "N7c10_npu19NPUCachingAllocator19NpuCachingAllocatorE";
@@ -52,7 +52,7 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 64 && offsetof(Entry, stream) == 32 && offsetof(Entry, pool) == 48);
 
-// What an object of a class begins with, and what stands in front of its functions.
+// The layout of std::type_info, and of a table of virtual functions with the two words in front of them.
 struct TypeInfo {
     const void* functions;
     const char* name;
@@ -87,8 +87,9 @@ constexpr std::uint32_t kMostStreams = 64;
 std::atomic<void*> streams[kStreamDevices][kMostStreams];
 std::atomic<std::uint32_t> stream_attributes[kMostStreams + 1];
 
-// The block that this thread was handed out last, and mstx was not told of yet; and the one that it gives back, whose
-// memory other streams still use as long as its address stands here.
+// `allocated` is the block that this thread was handed out last, until mstx is told of it. `freeing` is the block that
+// this thread is giving back, until mstx is told of its end. If the free completes before that, no other stream used
+// the block, and no completion is recorded.
 struct Allocated {
     std::uint64_t address;
     std::uint32_t stream;
@@ -101,7 +102,7 @@ thread_local std::uint64_t freeing{0};
 enum class State : std::uint8_t { kKnown, kUnknown, kLeftOut };  // the last: and entries were left out, which is noted
 std::atomic<State> states[format::kDevicesPerKind];
 
-// The thread that takes a snapshot to record the state, and what its allocators said meanwhile.
+// Whether this thread takes a snapshot to record the state, and the moments that its allocators told meanwhile.
 thread_local bool takes_state{false};
 Moment moments[format::kDevicesPerKind];
 std::size_t moment_count = 0;
@@ -112,7 +113,8 @@ void refuse(const char* why) noexcept {
     }
 }
 
-// Once what it says is recorded as it says it, and the first of it is right.
+// Notes once that the allocator is observed. Its entries must be recorded as it tells them, and the first must be
+// right.
 void note_observed() noexcept {
     if (recorder::is_selected(kSelectAllocator) && comparisons.load(std::memory_order_relaxed) != 0 &&
         !is_noted.exchange(true, std::memory_order_relaxed)) {
@@ -155,7 +157,7 @@ void note_completed(const Entry& entry) noexcept {
     recorder::append(scope, event);
 }
 
-// What is recorded of blocks whatever the events that were asked for.
+// The part that is recorded of blocks whichever events were asked for.
 void follow(const Entry& entry) noexcept {
     const auto address = static_cast<std::uint64_t>(entry.address);
     if (entry.action == Action::kAlloc) {

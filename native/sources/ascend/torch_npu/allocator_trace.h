@@ -1,12 +1,16 @@
-// What torch_npu's caching allocator says of itself: requested bytes, streams, private pools, segments, and when the
-// memory of a freed block can be handed out again. mstx tells none of these.
+// The entries of torch_npu's caching allocator about itself. mstx tells none of these:
+// - requested bytes;
+// - streams;
+// - private pools;
+// - segments;
+// - when the memory of a freed block can be handed out again.
 //
-// Its trace tracker is an interface of C++ without a promise for later versions. So it is used with versions whose
-// layout is known, after the allocator has been recognised, and its first entries are compared with the regions that
-// the allocator tells mstx. Whatever differs ends it: the fact `unobserved.allocator` says why.
+// Its trace tracker is an interface of C++ without a promise for later versions. So it is used only with versions whose
+// layout is known, after the allocator has been recognised. Its first entries are compared with the regions that the
+// allocator tells mstx. Any difference ends it, and the fact `unobserved.allocator` says why.
 //
-// Of each block its stream is recorded, and when its memory came back later than its free. All entries are only
-// where events of the allocator were asked for.
+// For each block we record its stream, and when its memory came back later than its free. All entries are recorded only
+// if events of the allocator were asked for.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +26,10 @@ namespace msmemscope::allocator_trace {
 // version: of torch_npu. is_late: it may have allocated by now. Returns why it cannot be used, null if it was attached.
 const char* attach(const char* version, bool is_late) noexcept;
 
-// What the allocator of a device does is recorded for as long as all of it is told: not any more from the first entry
-// on that nobody collected, until its state is read. A snapshot that is taken of it tells the tracker so, under the
-// allocator's lock: what is recorded of it from then on has this number at least, and what came before has not.
+// Entries of a device's allocator are recorded as long as none is missed. From the first entry on that nobody
+// collected, they are left out until the allocator's state is read. A snapshot for that purpose calls the tracker under
+// the allocator's lock. Entries that are recorded later have at least this sequence number, and earlier ones have a
+// smaller one.
 struct Moment {
     int device;                  // the program's number
     std::uint64_t sequence;      // 0: the state is not wanted, or known since nothing was missed
@@ -56,15 +61,15 @@ void lose_state(const char* why) noexcept;
 
 #pragma GCC visibility pop
 
-// What is known of the block that this thread tells mstx of, as the number of a set of attributes: its stream, where
-// that is not the first one that the device had blocks of. To be called once for each block.
+// Facts about the block that this thread tells mstx of, as the number of a set of attributes. The set has the block's
+// stream, unless the device had its first blocks on that stream. To be called once for each block.
 std::uint32_t attributes_of_block(std::uint64_t address) noexcept;
 
 // The allocator has told mstx of the end of a block. If its memory is handed out again later, as other streams use it,
 // that is recorded then as the completion of the free.
 void block_was_given_back() noexcept;
 
-// The allocator has told mstx of a block. Compares what the tracker said of it right before, as long as that is new.
+// The allocator has told mstx of a block. Compares it with the tracker's entry right before, until enough were right.
 void block_was_reported(std::uint64_t address, std::uint64_t bytes) noexcept;
 
 }  // namespace msmemscope::allocator_trace
