@@ -70,7 +70,7 @@ CHINESE_TEXTS: Final = {
     "Watched memory": "被监视的内存",
     "Leaks by call site": "各调用点的泄漏",
     "Growth outside of steps": "步之外的增长",
-    "What a phase of the program left is still there in the end.": "程序某一阶段留下的内存, 到结束时仍然存在。",
+    "A phase of the program left this memory, and it is still in use at the end.": "这些内存由程序的某一阶段留下, 到结束时仍在使用。",
     "when": "何时",
     "cycle": "循环引用",
     "Waiting for the garbage collector": "等待垃圾回收的内存",

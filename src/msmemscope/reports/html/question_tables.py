@@ -99,7 +99,7 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
                 TableColumn("call site", "site", _SITE),
                 TableColumn("held by", "held_by"),
             ),
-            note="What a phase of the program left is still there in the end.",
+            note="A phase of the program left this memory, and it is still in use at the end.",
         ),
         table_of(
             "Waiting for the garbage collector",

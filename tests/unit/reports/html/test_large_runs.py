@@ -15,6 +15,8 @@ from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, RECORDING_BLOCK_SCHEMA, STRING_SCHEMA, Recording, build_blocks
 from tests.support.nightly import NIGHT, nightly
 
+pytestmark = pytest.mark.slow
+
 MOST_BYTES = 15_000_000
 STACKS = 3000
 OWNERS = 23
