@@ -59,9 +59,7 @@ def main() -> int:
     if chinese.missing():
         return 1
     stale = [
-        path
-        for path, content in pages.items()
-        if not path.exists() or path.read_text(encoding="utf-8") != content
+        path for path, content in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != content
     ]
     if arguments.check:
         for english in chinese.unused():
