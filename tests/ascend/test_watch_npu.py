@@ -103,7 +103,7 @@ def test_kernels(observe_once: Observe) -> None:
     assert change.flags & EventFlag.WRITES_UNKNOWN, "what a kernel may write is not known"
     text = " ".join(seen.run.stderr.split())
     assert "ERROR" not in text
-    assert "2 changes of which it is not known whether they are legitimate" in text
+    assert "2 changes whose legitimacy is not known" in text
     assert "--level=op,kernel" in text
 
 

@@ -87,7 +87,7 @@ def _sections(answer: JobAnswer) -> Iterator[str]:
         yield _table(("capture", "why"), answer.failures, numbers=0)
     lines = remarks(answer)
     if lines:
-        yield "<h2>What this leaves out</h2>"
+        yield "<h2>Left out here</h2>"
         yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>"
 
 

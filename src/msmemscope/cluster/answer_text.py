@@ -246,7 +246,7 @@ def _failures(answer: JobAnswer, writer: ReportWriter) -> None:
         _more(writer, len(answer.failures) - MOST_FAILURES, "capture")
     lines = remarks(answer)
     if lines:
-        _heading(writer, "What this leaves out")
+        _heading(writer, "Left out here")
         for line in lines[:MOST_FAILURES]:
             writer.sentence(line)
         _more(writer, len(lines) - MOST_FAILURES, "line")

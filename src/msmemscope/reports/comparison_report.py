@@ -55,7 +55,7 @@ def render_comparison(
             continue
         writer.line()
         where = f"{device_name(peak.device)}, {_signed(peak.difference_bytes)}"
-        writer.line(f"What the peaks are made of on {where} (compare - base):", HEADING)
+        writer.line(f"Memory at the peaks of {where} (compare - base):", HEADING)
         _differences(writer, parts, "blocks", "allocated at")
     groups = largest_differences(comparison)
     if groups.is_empty():

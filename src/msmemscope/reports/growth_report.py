@@ -59,7 +59,7 @@ def render_slow_leaks(
     if sites.height > MOST_SITES:
         writer.sentence(f"and {counted(sites.height - MOST_SITES, 'more call site')}", style=QUIET)
     if found.basis is GrowthBasis.PARTS:
-        writer.sentence("part: of the run, of which no steps are known; all have as many allocations", style=QUIET)
+        writer.sentence("part: of the run, which has no known steps; all have as many allocations", style=QUIET)
     for site, holder in sites.head(MOST_SITES).drop_nulls("held_by").select("site", "held_by").iter_rows():
         writer.sentence(f"{site.rpartition('/')[2]}: held by {holder}")
     writer.sentence("by chance: how likely steps without a trend look like this or more so", style=QUIET)

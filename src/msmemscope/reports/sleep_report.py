@@ -65,7 +65,7 @@ def _write_device(found: SleepResult, device: int, writer: ReportWriter) -> None
     stays = sites.filter(pl.col("last_bytes") > 0).sort("last_bytes", descending=True, maintain_order=True)
     if stays.is_empty():
         return
-    writer.sentence(f"What stays in use in sleep {cycles.height}, the last", style=QUIET)
+    writer.sentence(f"In use during the last sleep, number {cycles.height}", style=QUIET)
     writer.table(
         ("size", "per sleep", "blocks", "what", "owner", "call site"),
         [

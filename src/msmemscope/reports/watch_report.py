@@ -59,7 +59,7 @@ def render_watch(
         more = counted(result.declared.height - MOST_CHANGES, "more line")
         writer.sentence(f"... and {more} that wrote what is watched by name", style=QUIET)
     _others(writer, result.changes, LEGITIMATE, "by operators that may write it")
-    _others(writer, result.changes, UNKNOWN, "of which it is not known whether they are legitimate")
+    _others(writer, result.changes, UNKNOWN, "whose legitimacy is not known")
     for sentence in (*result.files, *result.extent):
         writer.sentence(sentence)
 

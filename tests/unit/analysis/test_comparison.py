@@ -113,7 +113,7 @@ def test_differences_sum_to_those_of_the_totals_and_of_the_peaks() -> None:
         ]
         out = io.StringIO()
         render_comparison(comparison, out, width=120, is_coloured=False)
-        assert "What the peaks are made of on npu:0, +355 bytes" in out.getvalue()
+        assert "Memory at the peaks of npu:0, +355 bytes" in out.getvalue()
     assert [(one.base_bytes, one.compare_bytes) for one in compare(base, other, {Level.OP}).remainders] == [(-5, 0)]
 
 

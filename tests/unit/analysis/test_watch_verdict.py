@@ -168,7 +168,7 @@ TENSOR = "tensor `test` (2.00 KiB on npu:0)"
         ),
         pytest.param(
             32, {"source": "kernel"},
-            f"{TENSOR} changed during aten.add.Tensor (call 17), of which it is not known what it may write: bytes 128..255",
+            f"{TENSOR} changed during aten.add.Tensor (call 17), which may or may not write there: bytes 128..255",
             id="unknown",
         ),
         pytest.param(
@@ -288,7 +288,7 @@ def test_the_report(log: WatchLog) -> None:
     assert f"checksum {'a' * 16}, then {'b' * 16}" in text
     assert "... and 2 more unexpected changes: aten.add.Tensor (2)" in text
     assert "2 changes by operators that may write it: aten.add.Tensor (2)." in text
-    assert "1 change of which it is not known whether they are legitimate" in text
+    assert "1 change whose legitimacy is not known" in text
 
 
 def test_many_changes_make_a_short_report(log: WatchLog) -> None:

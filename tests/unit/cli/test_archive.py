@@ -194,7 +194,7 @@ BAD = [
     (["{capture}", "--redact"], "--to: does not go together with --redact"),
     (["{capture}", "--redact-key=x"], "--to: does not go together with --redact"),
     (["{capture}", "--of=peak"], "--of: goes together with --to=flamegraph: 'peak'"),
-    (["{runs}"], "PATH: holds several processes, of which one must be named"),
+    (["{runs}"], "PATH: holds several processes; name one of them"),
     (["/no/such"], "'/no/such' cannot be read: No such file or directory"),
     (["{capture}", "-o", "no/such"], "--output: lies in a folder that is not there"),
 ]

@@ -155,7 +155,7 @@ def test_of_several_processes_one_must_be_named(
     first, _ = write_run(root, process_id=11), write_run(root, process_id=12)
     assert main(["export", str(root), "--to=pprof"]) == 2
     message = capsys.readouterr().err
-    assert "PATH: holds several processes, of which one must be named" in message
+    assert "PATH: holds several processes; name one of them" in message
     assert f"hint: msmemscope export {first} --to=pprof" in message
     assert list(current_folder.iterdir()) == []
     assert main(["export", str(first), "--to=pprof"]) == 0

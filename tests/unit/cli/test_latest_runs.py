@@ -74,7 +74,7 @@ def test_compare_takes_the_two_latest_runs(output: Path, capsys: pytest.CaptureF
     assert "the run before it" not in capsys.readouterr().err
     a_process(output, 14, session=8, start=9)
     assert main(["compare"]) == 2
-    assert "the latest run has 2 processes, of which one must be named" in capsys.readouterr().err
+    assert "the latest run has 2 processes; name one of them" in capsys.readouterr().err
 
 
 def test_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

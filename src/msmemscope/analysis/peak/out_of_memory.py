@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SUBJECT: Final = Subject("Failed allocations", needed=(Need.ALLOCATIONS,), helpful=(Need.STACKS, Need.FAILURES))
 ONLY_SNAPSHOTS: Final = (
-    "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)"
+    "allocations failed, and only their snapshots are here (--analysis=oom writes the rest)"
 )
 
 FAILURE_KINDS: Final = tuple(

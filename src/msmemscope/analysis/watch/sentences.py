@@ -102,7 +102,7 @@ def _event() -> pl.Expr:
         .when("is_beside")
         .then(pl.format("was written by {} beside what that may write, such as in its padding", called))
         .when(pl.col("verdict") == "unknown")
-        .then(pl.format("changed during {}, of which it is not known what it may write", called))
+        .then(pl.format("changed during {}, which may or may not write there", called))
         .when(~pl.col("is_exact"))
         .then(pl.format("changed at some time from {} on, and was found changed during {}", since, called))
         .otherwise(pl.format("changed during {}, which does not list it among its outputs", called))

@@ -41,7 +41,7 @@ class AdviseCommand:
         parser.add_argument(
             _RECORDED,
             metavar="KEY=VALUE,...",
-            help="settings that the recording was made with, as far as it does not show them",
+            help="settings that the recording was made with and does not show",
         )
         parser.add_argument("--json", action="store_true", help="write it to stdout as one JSON object")
 

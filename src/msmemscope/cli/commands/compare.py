@@ -92,7 +92,7 @@ def _latest(output: Path, count: int) -> list[Input]:
     runs = latest_runs(output, count)
     for run, word in zip(runs, ("the run before it", "the latest run")[-count:], strict=True):
         if len(run.captures) > 1:
-            message = f"{word} has {len(run.captures)} processes, of which one must be named"
+            message = f"{word} has {len(run.captures)} processes; name one of them"
             raise UsageError(message, hint=f"msmemscope compare BASE COMPARE, for example {run.captures[0]}")
         messages.note(f"{word}: {run}")
     return [Input(run.captures[0], None) for run in runs]

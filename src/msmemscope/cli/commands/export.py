@@ -67,7 +67,7 @@ class ExportCommand:
         parser.add_argument(
             "--redact",
             action="store_true",
-            help="put tokens in the place of names; numbers stay",
+            help="replace names by tokens; numbers stay",
         )
         parser.add_argument(
             "--redact-key",
@@ -239,7 +239,7 @@ def _loaded(path: Path, format_name: str) -> Recording:
 
 
 def _refuse(path: Path, sources: Sequence[str], format_name: str) -> NoReturn:
-    message = "holds several processes, of which one must be named"
+    message = "holds several processes; name one of them"
     others = ", ..." if len(sources) > _MOST_NAMED else ""
     raise UsageError(
         message,

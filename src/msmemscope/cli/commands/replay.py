@@ -43,7 +43,7 @@ class ReplayCommand:
         parser.add_argument(
             _RECORDED,
             metavar="KEY=VALUE,...",
-            help="settings that the recording was made with, as far as it does not show them",
+            help="settings that the recording was made with and does not show",
         )
         parser.add_argument(
             _CAPACITY, metavar="SIZE", help="what the device has for the allocator (64GiB); default: no limit"

@@ -96,11 +96,11 @@ CHINESE_TEXTS: Final = {
     "Kept, and not growing": "保留且不增长",
     "Alive, and expected to be freed": "仍在使用, 预计会释放",
     "Long-lived, freed later": "长期存活, 之后释放",
-    "What fixing all of it saves": "全部修复后节省的内存",
+    "Saved by fixing all of it": "全部修复后节省的内存",
     "Inefficient memory by call site": "各调用点的低效内存",
     "Inefficient blocks": "低效内存块",
     "In use at the peak, by call site": "峰值时使用中, 按调用点",
-    "What came last before the peak": "峰值前最后分配的内存",
+    "Allocated last before the peak": "峰值前最后分配的内存",
     "Failed allocations, the latest first": "分配失败, 最近的在前",
     "Largest blocks alive when memory ran out": "内存耗尽时最大的内存块",
     "Changes of watched memory": "被监视内存的变化",
@@ -328,7 +328,7 @@ CHINESE_TEXTS: Final = {
         "增长: 未判断, 步数太少, 且程序归还得太少, 不像循环或服务器"
     ),
     "dumps do not have the changes of watched memory: give the capture folder": "转储没有被监视内存的改变: 请给出采集目录",
-    "allocations failed, of which there are only the snapshots here (--analysis=oom writes the rest)": (
+    "allocations failed, and only their snapshots are here (--analysis=oom writes the rest)": (
         "有分配失败, 但这里只有它们的快照 (--analysis=oom 会写出其余内容)"
     ),
     "fragmentation: memory of the driver was not observed, so segments are not known": "碎片: 未观察驱动内存, 因此不知道有哪些段",

@@ -320,8 +320,8 @@ CHINESE_FORMS: Final = {
     "{subject} was written by {call} beside what that may write, such as in its padding: {bytes}": (
         "{subject} 被 {call} 写在它可写的范围之外, 例如填充处: {bytes}"
     ),
-    "{subject} changed during {call}, of which it is not known what it may write: {bytes}": (
-        "{subject} 在 {call} 期间改变, 不知道它可以写什么: {bytes}"
+    "{subject} changed during {call}, which may or may not write there: {bytes}": (
+        "{subject} 在 {call} 期间改变, 它是否可以写那里并不清楚: {bytes}"
     ),
     "{subject} changed at some time from {call} on, and was found changed during {who}: {bytes}": (
         "{subject} 从 {call} 起的某个时刻改变, 在 {who} 期间被发现: {bytes}"

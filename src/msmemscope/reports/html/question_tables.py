@@ -155,7 +155,7 @@ def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:
     )
     tables = (
         table_of(
-            "What fixing all of it saves",
+            "Saved by fixing all of it",
             with_places(savings),
             (
                 TableColumn("peak", "peak_bytes", _BYTES),
@@ -224,7 +224,7 @@ def peak_tables(result: PeakExplanation) -> Sequence[ReportTable]:
     if not recent.is_empty():
         tables.append(
             table_of(
-                "What came last before the peak",
+                "Allocated last before the peak",
                 with_places(recent),
                 (
                     TableColumn("size", "size_bytes", _BYTES),

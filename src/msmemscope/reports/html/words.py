@@ -50,7 +50,7 @@ _ENGLISH: Final = {
     "call_site_unknown": "(call site not known)",
     "memory_over_time": "Memory over time",
     "chart_help": "Point at the picture, or focus it and use the arrow keys; Home and End go to its ends, p to the peak. "
-    "Upright lines are begins of steps, as far as there is room.",
+    "Vertical lines are the begins of steps, where there is room.",
     "in_use": "in use",
     "least": "least nearby",
     "reserved": "reserved",
@@ -77,7 +77,7 @@ _ENGLISH: Final = {
     "more_marks": "{n} more marks are not drawn.",
     "more_failures": "{n} earlier failed allocations are not drawn.",
     "not_answered": "No answer:",
-    "limits": "What this leaves out",
+    "limits": "Left out here",
     "nothing_here": "Nothing.",
     "processes_more": "{n} more processes have no section of their own here; name their folders to get one.",
     "made_by": "Written by msmemscope {version} from {source}.",

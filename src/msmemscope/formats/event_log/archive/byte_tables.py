@@ -143,7 +143,7 @@ def _check_columns(batch: _FlatTable, body: bytes, columns: int, rows: int) -> N
             raise ByteTableError(message)
         (size,) = struct.unpack_from("<q", body, offset)
         if size != rows and not (size == _NOT_COMPRESSED and length - _SIZE_BYTES == rows):
-            message = f"a column claims {size} bytes in the place of {rows}"
+            message = f"a column claims {size} bytes instead of {rows}"
             raise ByteTableError(message)
 
 
