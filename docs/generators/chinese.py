@@ -221,6 +221,7 @@ _TEXTS = _PROGRAMS | {
         "把 inefficient_type 写入落盘文件，或采集结果的各个落盘文件"
     ),
     "also look for unused, redundant and dead memory, and churn": "还查找未使用、重复和无用的内存，以及反复申请",
+    "The resident host memory of a process, by part.": "进程的常驻主机内存，按部分。",
     "Memory by owner.": "内存由什么组成，按归属。",
     "The memory of a whole device: pools, modules, other processes, and what nothing explains.": (
         "整个设备的内存用在了哪里：内存池、模块、其他进程，以及无法解释的部分。"

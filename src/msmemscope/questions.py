@@ -16,6 +16,7 @@ import polars as pl
 
 from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
+from msmemscope.analysis.host.host_ledger import account_for_host
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
 from msmemscope.analysis.leaks.between_marks import MarkLeaks, find_leaks_between_marks
 from msmemscope.analysis.leaks.growing_sites import GrowthOptions
@@ -43,7 +44,9 @@ from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.growth_report import render_slow_leaks
+from msmemscope.reports.host_ledger_report import render_host_ledger
 from msmemscope.reports.html.question_tables import (
+    host_tables,
     inefficient_tables,
     leaks_tables,
     out_of_memory_tables,
@@ -288,6 +291,15 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         account_for_card,
         lambda result, _, out: render_card(result, out),
         following=lambda _: "analyze decompose",
+    ),
+    Question(
+        "host",
+        "The resident host memory of a process, by part.",
+        QuestionOptions,
+        account_for_host,
+        lambda result, _, out: render_host_ledger(result, out),
+        tables=host_tables,
+        following=lambda _: "leaks",
     ),
     Question(
         "reserved",

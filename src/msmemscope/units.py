@@ -49,6 +49,16 @@ def format_bytes(size_bytes: int) -> str:
     return f"{sign}{text} {_BINARY_UNITS[exponent]}"
 
 
+def format_signed_bytes(size_bytes: int) -> str:
+    """Format a size that can be negative: `-1.00 KiB`."""
+    return format_bytes(size_bytes) if size_bytes >= 0 else f"-{format_bytes(-size_bytes)}"
+
+
+def format_share(size_bytes: int, total_bytes: int) -> str:
+    """Format a part of a total: `12.5 %`."""
+    return f"{100 * size_bytes / total_bytes if total_bytes else 0.0:.1f} %"
+
+
 def adding_up(sizes_bytes: Sequence[int]) -> tuple[list[str], str]:
     """Write sizes in one unit, rounded so that what is written adds up.
 

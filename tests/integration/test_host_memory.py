@@ -7,9 +7,13 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 import pytest
 
+from msmemscope.analysis.host.host_ledger import TENSORS, account_for_host
+from msmemscope.analysis.host.host_samples import NATIVE_MEMORY, NUMPY_ARRAYS
+from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from tests.support import tool
 from tests.support.recordings import events_of
@@ -103,6 +107,55 @@ def test_what_is_given_back_is_no_growth(tmp_path: Path) -> None:
     """A server that allocates and frees as much."""
     verdict = " ".join(_served(tmp_path, HEALTHY).stderr.split())
     assert f"nothing found: no leak over {CALLS:,} steps, no steady growth of host memory, no failed" in verdict
+
+
+PARTS: Final = """
+import ctypes
+import numpy as np
+import torch
+
+torch.set_num_threads(1)
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+kept = []
+
+def resident():
+    with open("/proc/self/statm") as figures:
+        return int(figures.read().split()[1]) * 4096
+
+for step in range(64):
+    kept.append(torch.full((262144,), 1.0))
+    kept.append([f"{step} {number} a text of some length" for number in range(10000)])
+    kept.append(np.full(131072, 1.0))
+    block = libc.malloc(1 << 20)
+    ctypes.memset(block, 1, 1 << 20)
+    model(torch.randn(8, 64)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(resident())
+"""
+
+
+def test_the_parts_add_up_to_what_the_kernel_says(tmp_path: Path) -> None:
+    """64 MiB each of tensors, arrays and native memory, and a list of texts: at each moment little is unknown."""
+    script = tmp_path / "parts.py"
+    script.write_text(PARTS)
+    run = tool.run([*tool.TOOL, f"--output={tmp_path / 'out'}", "--", sys.executable, script], output=tmp_path / "out")
+    found = account_for_host(load(tmp_path / "out"))
+    told = [int(line) for line in run.stdout.split()]
+    assert found.peak_bytes == pytest.approx(max(told), rel=0.01)
+    moments = found.course[np.linspace(0, found.course.height - 1, 10).astype(int)]
+    shares = (moments["unknown_bytes"] / moments["resident_bytes"]).abs()
+    assert shares.max() < 0.05
+    parts = {part: size / 2**20 for part, size in found.parts.select("part", "end_bytes").iter_rows()}
+    assert parts[TENSORS] == pytest.approx(64, rel=0.02)
+    assert parts[NUMPY_ARRAYS] == pytest.approx(64, rel=0.4)  # of some 60 samples, and the bound is three errors
+    assert parts[NATIVE_MEMORY] == pytest.approx(64, rel=0.4)
+    made = found.lines.with_columns(line=pl.col("site").str.extract(r"parts\.py\((\d+)\)"))
+    assert set(made["line"].head(3)) == {"20", "21", "22"}
 
 
 GAPS: Final = """

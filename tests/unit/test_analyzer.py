@@ -23,6 +23,7 @@ NAMES = [
     "inefficient",
     "decompose",
     "card",
+    "host",
     "reserved",
     "peak",
     "operators",

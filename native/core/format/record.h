@@ -208,6 +208,7 @@ struct Record {
     // - DEVICE_USAGE: bytes in use by this process. In both of its fields all ones say that the figure is not known.
     // - MALLOC: string id of the labels in force.
     // - HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
+    // - HOST_MEMORY: bytes of resident memory that has a file or is shared.
     // - OOM: how many of the latest and how many of the largest blocks a dump is to show. Twice as many sequence
     //   numbers behind the OOM are left free for them.
     std::uint64_t extra;

@@ -133,18 +133,23 @@ bool follow(ProcessState& state, const LiveBlock& sample) noexcept {
     return true;
 }
 
-void write_figure(ProcessState& state, std::uint64_t now) noexcept {
-    std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
-    if (now - before < kFigureNs ||
-        !state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
-        return;
-    }
+void write_figure(ProcessState& state) noexcept {
     const KeepErrno keep_errno;
+    const ProcessMemory memory = process_memory();
     Event event{format::EventKind::kHostMemory};
-    event.size = static_cast<std::int64_t>(process_memory().anonymous);
+    event.size = static_cast<std::int64_t>(memory.anonymous);
     event.address = kept_by_the_heap();
+    event.extra = memory.resident - memory.anonymous;
     if (event.size != 0) {
         append_here(state, event);
+    }
+}
+
+void write_figure_now_and_then(ProcessState& state, std::uint64_t now) noexcept {
+    std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
+    if (now - before >= kFigureNs &&
+        state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
+        write_figure(state);
     }
 }
 
@@ -200,7 +205,7 @@ void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::u
     }
     bool is_followed = true;
     if (const RecordingScope scope(false); scope) {
-        write_figure(state, clock_ns());
+        write_figure_now_and_then(state, clock_ns());
         is_followed = write(scope, state, sample, estimate, function, site);
     }
     if (!is_followed && !state.host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
@@ -268,6 +273,17 @@ void note_free(const LiveBlock& sample) noexcept {
     }
 }
 
+// Of the end of the program, where a log is open anyway.
+void write_last_figure() noexcept {
+    ProcessState* const state = process_state;
+    if (state != nullptr && may_record(state) && state->phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
+        const RecordingScope scope(false);
+        if (scope) {
+            write_figure(*state);
+        }
+    }
+}
+
 }  // namespace host_samples
 
 namespace recorder {
@@ -278,6 +294,7 @@ void begin_host_samples() noexcept {
 }
 
 void end_host_samples() noexcept {
+    host_samples::write_last_figure();
     host_samples::has_ended.store(true, std::memory_order_relaxed);
     host_samples::is_sampling.store(false, std::memory_order_release);
 }

@@ -72,6 +72,9 @@ void note_free(const LiveBlock& sample) noexcept;
 // It was not freed after all: the call failed.
 void put_back(const LiveBlock& sample) noexcept;
 
+// Host memory as the program ends, where samples are taken.
+void write_last_figure() noexcept;
+
 }  // namespace host_samples
 
 }  // namespace msmemscope

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 
 #include "core/writer/fast_clock.h"
 
@@ -53,6 +54,41 @@ ProcessMemory process_memory() noexcept {
     }
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     return {resident * page, (resident - shared) * page};
+}
+
+bool is_anonymous(std::uint64_t address) noexcept {
+    const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    // Lines are read as parts come: "7f00-7f10 rw-p 00000000 00:00 0   [name]".
+    char text[4096];
+    std::size_t kept = 0;
+    bool is_found = false;
+    bool is_private = false;
+    for (ssize_t bytes = 0; !is_found && (bytes = read(file, text + kept, sizeof(text) - 1 - kept)) > 0;) {
+        text[kept + static_cast<std::size_t>(bytes)] = '\0';
+        char* line = text;
+        for (char* end = nullptr; !is_found && (end = std::strchr(line, '\n')) != nullptr; line = end + 1) {
+            *end = '\0';
+            unsigned long long first = 0;
+            unsigned long long last = 0;
+            unsigned long long inode = 1;
+            char rights[5] = "";
+            if (std::sscanf(line, "%llx-%llx %4s %*s %*s %llu", &first, &last, rights, &inode) == 4 &&
+                first <= address && address < last) {
+                is_found = true;
+                is_private = rights[3] == 'p' && inode == 0;
+            }
+        }
+        kept = std::strlen(line);
+        std::memmove(text, line, kept);
+        if (kept == sizeof(text) - 1) {
+            break;  // no line is as long
+        }
+    }
+    close(file);
+    return is_found && is_private;
 }
 
 void find_heap() noexcept {

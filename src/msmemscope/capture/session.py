@@ -369,6 +369,7 @@ class Session:
 
     def finish(self) -> None:
         """End in an orderly way, when the interpreter is about to."""
+        _native.end_host_samples()  # before memory of our own is taken
         place_notes.look(self.config.role)
         if self._is_tracing:
             if self._holders is not None:
@@ -377,7 +378,6 @@ class Session:
                 # From here on the interpreter frees objects that the program held to its end.
                 _native.note_fact("process.ended_at", str(_native.next_sequence()))
             self._end_python_collection()
-        _native.end_host_samples()
 
 
 def _use(config: Config) -> None:

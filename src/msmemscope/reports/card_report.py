@@ -9,7 +9,7 @@ import polars as pl
 from msmemscope.analysis.card.card import Part
 from msmemscope.model.devices import device_name, names_of
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
-from msmemscope.units import format_bytes
+from msmemscope.units import format_bytes, format_share, format_signed_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.card.card import CardResult
@@ -41,7 +41,7 @@ def _write_device(found: CardResult, device: int, writer: ReportWriter) -> None:
     largest = parts.filter(~pl.col("part").is_in(_BESIDE)).sort("peak_bytes", descending=True).row(0, named=True)
     writer.sentence(
         f"{device_name(device)}: {format_bytes(total)} at the peak, {format_bytes(largest['peak_bytes'])} of it "
-        f"{_words(largest['part'], largest['name'], device)}; unknown {_size(unknown)} ({_share(unknown, total)})",
+        f"{_words(largest['part'], largest['name'], device)}; unknown {format_signed_bytes(unknown)} ({format_share(unknown, total)})",
         indent=0,
         style=HEADING,
     )
@@ -57,8 +57,8 @@ def _write_device(found: CardResult, device: int, writer: ReportWriter) -> None:
         ("size", "share", "part"),
         [
             (
-                _size(row["peak_bytes"]),
-                "" if row["part"] in _BESIDE else _share(row["peak_bytes"], total),
+                format_signed_bytes(row["peak_bytes"]),
+                "" if row["part"] in _BESIDE else format_share(row["peak_bytes"], total),
                 _words(row["part"], row["name"], device),
             )
             for row in parts.iter_rows(named=True)
@@ -97,11 +97,3 @@ def _words(part: str, name: str, device: int) -> str:
 def _grown(part: str, name: str, device: int) -> str:
     """The name of a part that grows, for people; of a pool all its memory."""
     return f"the pool {name}" if part == Part.POOL.value else _words(part, name, device)
-
-
-def _size(size_bytes: int) -> str:
-    return format_bytes(size_bytes) if size_bytes >= 0 else f"-{format_bytes(-size_bytes)}"
-
-
-def _share(size_bytes: int, total_bytes: int) -> str:
-    return f"{100 * size_bytes / total_bytes if total_bytes else 0.0:.1f} %"

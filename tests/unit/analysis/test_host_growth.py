@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, HostSite
 from msmemscope.analysis.leaks.host_growth import (
     LEAST_HOST_GROWTH_BYTES,
     HostGrowth,
@@ -13,7 +14,6 @@ from msmemscope.analysis.leaks.host_growth import (
     find_host_growth,
     rise_over_few_steps,
 )
-from msmemscope.analysis.leaks.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, HostSite
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool

@@ -8,6 +8,7 @@
 #include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/live_blocks.h"
+#include "core/writer/process_memory.h"
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
 #include "sources/ascend/hal/device_usage.h"
@@ -114,6 +115,18 @@ void note_allocation(const Allocation& allocation, const void* address, std::uin
                                  bytes, site, attributes_of(place_of(allocation), &allocation));
 }
 
+// Memory of an emulated device lies in the process and counts as its resident memory. Asked once.
+void note_emulated_memory(const void* address) noexcept {
+    static std::atomic<bool> is_asked{false};
+    if (is_asked.load(std::memory_order_relaxed) || is_asked.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    const KeepErrno keep_errno;
+    if (is_anonymous(number_of(address))) {
+        recorder::note_fact("device_memory", "emulated");
+    }
+}
+
 void note_out_of_memory(const char* function, const Allocation& allocation, std::uint64_t bytes, std::uint64_t flag,
                         const CallSite& site) noexcept {
     if (allocation.on_host) {
@@ -164,7 +177,11 @@ int alloc(const Call<int(void**, unsigned long long, unsigned long long)>& call,
     const int result = call.real(pointer, size, flag);
     if (result == 0 && under_way.is_outermost() && pointer != nullptr && *pointer != nullptr) {
         out_of_memory::forget();
-        note_allocation(decode_flag(flag), *pointer, size, call.site);
+        const Allocation allocation = decode_flag(flag);
+        note_allocation(allocation, *pointer, size, call.site);
+        if (!allocation.on_host) {
+            note_emulated_memory(*pointer);
+        }
     } else if (result == kDriverOutOfMemory && under_way.is_outermost()) {
         note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, call.site);
     }

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.leaks.host_samples import HostSamples, HostSite
-from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures
+from msmemscope.analysis.host.host_samples import HostSamples, HostSite
 from msmemscope.model.events import EventKind
-from msmemscope.model.pools import Pool
 from msmemscope.recording.source_lines import line_and_library
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
 from msmemscope.recording.timeline import MemoryUse
@@ -62,10 +61,6 @@ _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
 """Of the growth of the process, that the line must have made then."""
-
-
-_KEPT_FREE: Final = pl.col("address").cast(pl.Int64).replace(0, None).forward_fill().backward_fill().fill_null(0)
-"""Of events with a figure of host memory: what the C library keeps though it is free; where nobody asked, as at the last figure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,11 +153,11 @@ def rise_over_few_steps(recording: Recording) -> HostRise | None:
 
 
 def _figures(recording: Recording) -> pl.DataFrame:
-    """The memory that belonged to no file, at the end of steps behind the warm-up: sequence, anonymous, kept, number."""
+    """The figures at the end of steps behind the warm-up: FIGURE_SCHEMA and `number`."""
     steps = recording.steps.select("number", sequence="end_sequence")
     return (
-        recording.events.filter(pl.col("kind").is_in([EventKind.STEP, EventKind.IMPLIED_STEP]) & (pl.col("extra") > 0))
-        .select("sequence", anonymous=pl.col("extra").cast(pl.Int64), kept=_KEPT_FREE)
+        host_figures(recording)
+        .filter(pl.col("kind") != EventKind.HOST_MEMORY)
         .join(steps, on="sequence", maintain_order="left")
         .filter(pl.col("number") > WARM_UP_STEPS)
     )
@@ -228,9 +223,7 @@ def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> Host
 
 def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     """Growth that a line goes on to make over the run, without regard to steps."""
-    figures = recording.events.filter((pl.col("kind") == EventKind.HOST_MEMORY) & (pl.col("size") > 0)).select(
-        "sequence", anonymous="size", kept=_KEPT_FREE
-    )
+    figures = host_figures(recording).filter(pl.col("kind") == EventKind.HOST_MEMORY)
     if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
         return None
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
@@ -281,13 +274,9 @@ def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: Host
 def _used_bytes(recording: Recording, figures: pl.DataFrame) -> Bytes:
     """Return the memory that the process has in use at some moments, besides its blocks.
 
-    The blocks are CPU tensors, pinned memory, and the memory of an emulated device.
-
     Args:
         recording: With MALLOC and FREE.
-        figures: `sequence`, `anonymous`, `kept`.
+        figures: FIGURE_SCHEMA.
     """
-    on_host = pl.col("device") == DEVICE_CPU
-    blocks = recording.blocks.filter(on_host | (pl.col("pool") == Pool.HAL))
     used: Bytes = figures["anonymous"].to_numpy() - figures["kept"].to_numpy()
-    return used - MemoryUse.of(blocks).after(figures["sequence"].to_numpy())
+    return used - MemoryUse.of(blocks_in_process(recording)).after(figures["sequence"].to_numpy())

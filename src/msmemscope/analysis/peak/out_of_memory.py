@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Failed allocations", needed=(Need.ALLOCATIONS,), helpful=(Need.STACKS, Need.FAILURES))
-ONLY_SNAPSHOTS: Final = (
-    "allocations failed, and only their snapshots are here (--analysis=oom writes the rest)"
-)
+ONLY_SNAPSHOTS: Final = "allocations failed, and only their snapshots are here (--analysis=oom writes the rest)"
 
 FAILURE_KINDS: Final = tuple(
     kind for kind in EventKind if kind not in {*ACCESS_KINDS, *WATCH_KINDS, EventFlag, EventKind.FUNCTION_CALL}

@@ -79,6 +79,31 @@ CHINESE_TEXTS: Final = {
     ),
     "before the first step has ended": "第一步结束之前",
     "after the last step": "最后一步之后",
+    "Host memory": "主机内存",
+    "The resident host memory of a process, by part.": "进程的常驻主机内存, 按部分。",
+    "no figure of host memory was recorded; steps and samples (--host=sampled) bring them": (
+        "没有记录到主机内存的数字; 它们来自步和采样 (--host=sampled)"
+    ),
+    "Python objects": "Python 对象",
+    "NumPy arrays": "NumPy 数组",
+    "threads": "线程",
+    "native memory": "本地内存",
+    "Host memory outside of tensors at its peak, by line": "峰值时张量之外的主机内存, 按源码行",
+    "All parts add up to the resident memory. Samples estimate the parts that have an error.": (
+        "所有部分之和等于常驻内存。有误差的部分由采样估计。"
+    ),
+    "part": "部分",
+    "at the peak": "峰值时",
+    "at the end": "结束时",
+    "error": "误差",
+    "samples": "样本数",
+    "memory": "内存",
+    "CPU tensors": "CPU 张量",
+    "pinned memory": "锁页内存",
+    "unknown, and memory of the emulated device": "未知, 以及模拟设备的内存",
+    "in use before recording began": "记录开始前已在使用",
+    "freed, and kept by the C library": "已释放, 仍被 C 库保留",
+    "mapped files and shared memory": "文件映射和共享内存",
     "Reserved memory": "预留内存",
     "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
         "已预留却闲置的内存: 留给其他流的, 等待其他流用完的, 因取整而多出的。"

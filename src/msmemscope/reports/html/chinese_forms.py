@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 CHINESE_FORMS: Final = {
+    "native memory of {subject}": "{subject} 的本地内存",
     # --- what was found
     "leak: {size} in {count} block[s] on {device}[ at {site}][ ({other}) and {more} more line[s]][, {growth} per step], "
     "in step[s] {first}[ to {last}][, held by {chain}][ ({who})]": (

@@ -13,6 +13,7 @@ from msmemscope.reports.html.tables import PLACE, ColumnKind, ReportTable, Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from msmemscope.analysis.host.host_ledger import HostLedger
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.peak.explanation import PeakExplanation
@@ -114,6 +115,36 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
         ),
     ]
     return [table for table in (*tables, *harmless) if table.rows]
+
+
+def host_tables(result: HostLedger) -> Sequence[ReportTable]:
+    """Return the parts of the host memory, and the lines that made what is sampled of it.
+
+    Args:
+        result: Of the question `host`.
+    """
+    parts = table_of(
+        "Host memory",
+        result.parts,
+        (
+            TableColumn("part", "part"),
+            TableColumn("at the peak", "peak_bytes", _BYTES),
+            TableColumn("error", "peak_error_bytes", _BYTES),
+            TableColumn("at the end", "end_bytes", _BYTES),
+        ),
+        note="All parts add up to the resident memory. Samples estimate the parts that have an error.",
+    )
+    lines = table_of(
+        "Host memory outside of tensors at its peak, by line",
+        result.lines,
+        (
+            TableColumn("size", "peak_bytes", _BYTES),
+            TableColumn("samples", "samples"),
+            TableColumn("memory", "what"),
+            TableColumn("line", "site", _SITE),
+        ),
+    )
+    return [table for table in (parts, lines) if table.rows]
 
 
 def reserved_tables(result: ReservedResult) -> Sequence[ReportTable]:

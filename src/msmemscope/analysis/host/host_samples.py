@@ -112,6 +112,35 @@ class HostSamples:
         """Of all of them: an estimate."""
         return int(self.rows["bytes"].sum())
 
+    @property
+    def error_bytes(self) -> int:
+        """The standard error of `total_bytes`."""
+        return int(self.total_bytes / max(self.rows.height, 1) ** 0.5)
+
+    def as_blocks(self) -> pl.DataFrame:
+        """Return them as blocks: `malloc_sequence`, `free_sequence` (null if not freed), `size`."""
+        return self.rows.select(
+            malloc_sequence="sequence", free_sequence=pl.col("end_sequence").replace(NEVER, None), size="bytes"
+        )
+
+    def by_kind(self, recording: Recording) -> dict[str, HostSamples]:
+        """Group them by the kind of their memory, as `HostSite.what` names it.
+
+        Args:
+            recording: Where stacks are looked up.
+        """
+        native = dict(recording.native_stacks.iter_rows())
+        stacks = self.rows.select("native_stack_id", "is_thread").unique()
+        kinds = [THREADS if is_thread else _kind_of(native.get(stack) or "") for stack, is_thread in stacks.iter_rows()]
+        rows = self.rows.join(
+            stacks.with_columns(kind=pl.Series(kinds, dtype=pl.String)),
+            on=["native_stack_id", "is_thread"],
+            how="left",
+            maintain_order="left",
+        )
+        parts = rows.partition_by("kind", as_dict=True, include_key=False)
+        return {str(kind): HostSamples(part) for (kind,), part in sorted(parts.items())}
+
     def most_alive(self) -> int:
         """Return the number of the sample behind which most bytes are alive; 0 without samples."""
         if self.rows.is_empty():

@@ -1,0 +1,84 @@
+"""Figures of the resident memory of a process, and the blocks that lie in it.
+
+The kernel tells the figures: at the end of steps, beside samples of allocations, and when the program ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
+
+if TYPE_CHECKING:
+    from msmemscope.recording import Recording
+
+FIGURE_SCHEMA: Final = pl.Schema(
+    {
+        "sequence": pl.UInt64(),
+        "timestamp_ns": pl.UInt64(),
+        "kind": pl.UInt8(),
+        "anonymous": pl.Int64(),
+        "kept": pl.Int64(),
+        "files": pl.Int64(),
+    }
+)
+"""One row per figure, in sequence order; sizes in bytes.
+
+kind: of the event that has it.
+anonymous: the resident memory that belongs to no file and is not shared.
+kept: the part of it that the C library's allocator keeps though it is free; where nobody asked, as at the last figure.
+files: the resident memory that has a file or is shared; null where no figure was taken yet.
+"""
+
+_OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
+
+
+def host_figures(recording: Recording) -> pl.DataFrame:
+    """Return all figures of a process: FIGURE_SCHEMA.
+
+    Args:
+        recording: With STEP, IMPLIED_STEP and HOST_MEMORY events.
+    """
+    is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64), pl.col("size")
+    kept = pl.col("address").cast(pl.Int64).replace(0, None)
+    return (
+        recording.events.filter(is_step | (pl.col("kind") == EventKind.HOST_MEMORY))
+        .select(
+            "sequence",
+            "timestamp_ns",
+            "kind",
+            anonymous=pl.when(is_step).then(other).otherwise(size),
+            kept=kept,
+            files=pl.when(~is_step & (other > 0)).then(other),
+        )
+        .filter(pl.col("anonymous") > 0)
+        .with_columns(pl.col("kept").forward_fill().backward_fill().fill_null(0), pl.col("files").forward_fill())
+        .cast(FIGURE_SCHEMA)
+    )
+
+
+def blocks_in_process(recording: Recording) -> pl.DataFrame:
+    """Return the blocks that count as private memory of the process.
+
+    Those are CPU tensors, pinned memory, and the memory of a device that is emulated in the process.
+
+    Args:
+        recording: With MALLOC and FREE.
+    """
+    is_inside = pl.col("device") == DEVICE_CPU
+    if is_emulated(recording):
+        is_inside |= pl.col("pool") == Pool.HAL
+    return recording.blocks.filter(is_inside)
+
+
+def is_emulated(recording: Recording) -> bool:
+    """Return whether the memory of devices lies in private memory of the process.
+
+    Args:
+        recording: With the facts of its log.
+    """
+    return "emulated" in recording.facts.get("device_memory", ())

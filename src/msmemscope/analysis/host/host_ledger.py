@@ -1,0 +1,152 @@
+"""The resident memory of a process as a sum of parts, at its peak and at the end.
+
+    resident = blocks + samples + before recording + kept free + files + unknown
+
+- Blocks are CPU tensors and pinned memory. They are exact.
+- Samples stand for the other allocations since recording began: Python objects, arrays, native memory, stacks of
+  threads. They are estimates: of n samples the error is about 1 in the square root of n.
+- The memory before recording is the first figure, without the blocks of that moment.
+- Memory that is kept free, and memory of files, are figures of the C library and the kernel.
+- Unknown is the rest. It is negative where allocated memory was never touched, or where samples stand for too much. The
+  memory of a device that is emulated in the process is in it: most of what its driver hands out is never touched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.host.host_figures import host_figures, is_emulated
+from msmemscope.analysis.host.host_samples import HostSamples
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.pools import Pool
+from msmemscope.recording.timeline import MemoryUse
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from msmemscope.analysis.options import QuestionOptions
+    from msmemscope.recording import Recording
+
+Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+SUBJECT: Final = Subject("Host memory")
+
+TENSORS: Final = "CPU tensors"
+PINNED: Final = "pinned memory"
+BEFORE: Final = "in use before recording began"
+KEPT_FREE: Final = "freed, and kept by the C library"
+FILES: Final = "mapped files and shared memory"
+UNKNOWN: Final = "unknown"
+EMULATED: Final = "unknown, and memory of the emulated device"
+
+LEDGER_SCHEMA: Final = pl.Schema(
+    {"part": pl.String(), "peak_bytes": pl.Int64(), "peak_error_bytes": pl.Int64(), "end_bytes": pl.Int64()}
+)
+"""One row per part, the largest at the peak first, the unknown part last.
+
+peak_bytes, end_bytes: at the figure with the most resident memory, and at the last one.
+peak_error_bytes: the standard error of an estimate; null for parts that are exact, and for the unknown part.
+"""
+
+COURSE_SCHEMA: Final = pl.Schema(
+    {"timestamp_ns": pl.UInt64(), "resident_bytes": pl.Int64(), "unknown_bytes": pl.Int64()}
+)
+"""One row per figure, in order, at most MOST_MOMENTS of them: the peak and the end are among them."""
+
+LINE_SCHEMA: Final = pl.Schema(
+    {"site": pl.String(), "what": pl.String(), "peak_bytes": pl.Int64(), "samples": pl.Int64()}
+)
+"""One row per line that made sampled memory which is alive at the peak, the largest first; without imports."""
+
+MOST_MOMENTS: Final = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class HostLedger:
+    """The parts of the resident memory of a process."""
+
+    parts: pl.DataFrame
+    """LEDGER_SCHEMA."""
+    lines: pl.DataFrame
+    """LINE_SCHEMA."""
+    course: pl.DataFrame
+    """COURSE_SCHEMA."""
+    peak_bytes: int
+    """The most resident memory of all figures: the sum of `parts`."""
+    end_bytes: int
+    """The resident memory at the last figure."""
+    is_sampled: bool
+    """Whether allocations were sampled; otherwise the unknown part has them."""
+    coverage: Coverage
+    """The coverage of the answer."""
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the parts."""
+        return self.parts
+
+
+def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> HostLedger:
+    """Split the resident memory of a process into parts.
+
+    Args:
+        recording: With figures of host memory; with samples, allocations outside of tensors are parts of their own.
+    """
+    coverage = coverage_of(SUBJECT, recording)
+    figures = host_figures(recording)
+    if figures.is_empty():
+        coverage = coverage.without_answer(
+            ["no figure of host memory was recorded; steps and samples (--host=sampled) bring them"]
+        )
+        nothing = (LEDGER_SCHEMA.to_frame(), LINE_SCHEMA.to_frame(), COURSE_SCHEMA.to_frame())
+        return HostLedger(*nothing, peak_bytes=0, end_bytes=0, is_sampled=False, coverage=coverage)
+    sequences = figures["sequence"].to_numpy()
+    resident = (figures["anonymous"] + figures["files"].fill_null(0)).to_numpy()
+    samples = HostSamples.of(recording)
+    exact = _blocks(recording, sequences)
+    kinds = samples.by_kind(recording)
+    sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
+    known = sum([*exact.values(), *sampled.values()], figures["kept"].to_numpy())
+    before = max(int(figures["anonymous"][0] - known[0]), 0)
+    parts = exact | sampled | {
+        BEFORE: np.full(len(sequences), before),
+        KEPT_FREE: figures["kept"].to_numpy(),
+        FILES: figures["files"].fill_null(0).to_numpy(),
+    }  # fmt: skip
+    unknown = resident - sum(parts.values(), np.zeros_like(resident))
+    rest = EMULATED if is_emulated(recording) else UNKNOWN
+    peak, end = int(resident.argmax()), len(resident) - 1
+    errors = {kind: part.alive(0, int(sequences[peak])).error_bytes for kind, part in kinds.items()}
+    rows = [
+        (part, int(course[peak]), errors.get(part), int(course[end])) for part, course in parts.items() if course.any()
+    ]
+    rows.sort(key=lambda row: -row[1])
+    moments = np.unique([*np.linspace(0, end, min(len(resident), MOST_MOMENTS - 1)).astype(int), peak])
+    course = {"timestamp_ns": figures["timestamp_ns"].to_numpy(), "resident_bytes": resident, "unknown_bytes": unknown}
+    return HostLedger(
+        pl.DataFrame([*rows, (rest, int(unknown[peak]), None, int(unknown[end]))], LEDGER_SCHEMA, orient="row"),
+        _lines(recording, samples.alive(0, int(sequences[peak])).without_imports(recording)),
+        pl.DataFrame({name: values[moments] for name, values in course.items()}, COURSE_SCHEMA),
+        peak_bytes=int(resident[peak]),
+        end_bytes=int(resident[end]),
+        is_sampled=not samples.rows.is_empty(),
+        coverage=coverage,
+    )
+
+
+def _blocks(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> dict[str, Bytes]:
+    blocks = recording.blocks.filter(pl.col("device") == DEVICE_CPU)
+    is_pinned = pl.col("pool") == Pool.HAL
+    chosen = {TENSORS: ~is_pinned, PINNED: is_pinned}
+    return {part: MemoryUse.of(blocks.filter(which)).after(sequences) for part, which in chosen.items()}
+
+
+def _lines(recording: Recording, alive: HostSamples) -> pl.DataFrame:
+    if alive.rows.is_empty():
+        return LINE_SCHEMA.to_frame()
+    rows = [(site.site, site.what, site.live_bytes, site.samples) for site, _ in alive.by_line(recording)]
+    return pl.DataFrame(rows, LINE_SCHEMA, orient="row")

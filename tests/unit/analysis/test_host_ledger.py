@@ -1,0 +1,138 @@
+"""The host memory of a process adds up: each part at the peak and at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import polars as pl
+
+from msmemscope.analysis.host.host_ledger import (
+    BEFORE,
+    EMULATED,
+    FILES,
+    KEPT_FREE,
+    MOST_MOMENTS,
+    PINNED,
+    TENSORS,
+    UNKNOWN,
+    HostLedger,
+    account_for_host,
+)
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS
+from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
+from msmemscope.reports.host_ledger_report import render_host_ledger
+from tests.fakes.traces import Trace
+
+MEBIBYTE = 1 << 20
+PYTHON = "/usr/lib/libpython3.11.so.1.0(_PyObject_Malloc+0x78) [0x1]"
+NUMPY = "/x/numpy/_core/_multiarray_umath.so(PyDataMem_UserNEW+0x1) [0x2]"
+
+
+def figure(trace: Trace, anonymous: int, *, kept: int = 0, files: int = 0) -> None:
+    """Appends a figure; sizes in MiB."""
+    trace.add(
+        EventKind.HOST_MEMORY, size=anonymous * MEBIBYTE, address=kept * MEBIBYTE, extra=files * MEBIBYTE, device=-1
+    )
+
+
+def run() -> Trace:
+    """A process that takes something of every kind, and gives half of it back."""
+    trace = Trace()
+    figure(trace, 100, kept=1, files=50)
+    tensor = trace.malloc(20 * MEBIBYTE, device=DEVICE_CPU, pool=Pool.HOST)
+    trace.malloc(8 * MEBIBYTE, device=DEVICE_CPU, pool=Pool.HAL)
+    text = trace.sample(16 * MEBIBYTE, "server.py(3): keep", native=PYTHON)
+    for _ in range(4):
+        trace.sample(4 * MEBIBYTE, "server.py(5): load", native=NUMPY)
+    figure(trace, 164, kept=2, files=52)
+    trace.free(tensor)
+    trace.free_sample(text)
+    figure(trace, 140, kept=14, files=52)
+    return trace
+
+
+def sizes(found: HostLedger, column: str) -> dict[str, int]:
+    """The parts in MiB."""
+    return {part: size // MEBIBYTE for part, size in found.parts.select("part", column).iter_rows()}
+
+
+def test_each_part_has_its_bytes_at_the_peak_and_at_the_end() -> None:
+    """The unknown part is the rest."""
+    found = account_for_host(run().recording())
+    assert (found.peak_bytes, found.end_bytes) == (216 * MEBIBYTE, 192 * MEBIBYTE)
+    at_peak = {
+        BEFORE: 99,
+        FILES: 52,
+        TENSORS: 20,
+        PYTHON_OBJECTS: 16,
+        NUMPY_ARRAYS: 16,
+        PINNED: 8,
+        KEPT_FREE: 2,
+        UNKNOWN: 3,
+    }
+    assert sizes(found, "peak_bytes") == at_peak
+    at_end = at_peak | {TENSORS: 0, PYTHON_OBJECTS: 0, KEPT_FREE: 14, UNKNOWN: 3}
+    assert sizes(found, "end_bytes") == at_end
+    assert sum(found.parts["peak_bytes"]) == found.peak_bytes
+    assert sum(found.parts["end_bytes"]) == found.end_bytes
+
+
+def test_sampled_parts_have_an_error() -> None:
+    """Of one sample all of it, of four samples half."""
+    found = account_for_host(run().recording())
+    errors = dict(
+        found.parts.filter(pl.col("peak_error_bytes").is_not_null()).select("part", "peak_error_bytes").iter_rows()
+    )
+    assert errors == {PYTHON_OBJECTS: 16 * MEBIBYTE, NUMPY_ARRAYS: 8 * MEBIBYTE}
+
+
+def test_lines_are_those_that_are_alive_at_the_peak() -> None:
+    """The largest first, of equally large ones the first."""
+    found = account_for_host(run().recording())
+    assert found.lines["site"].to_list() == ["server.py(3): keep", "server.py(5): load"]
+    assert found.lines["samples"].to_list() == [1, 4]
+
+
+def test_memory_of_an_emulated_device_is_in_the_unknown_part() -> None:
+    """On hardware the driver's memory lies on the device, and is no part of the process."""
+    trace = Trace()
+    figure(trace, 100)
+    trace.malloc(64 * MEBIBYTE, pool=Pool.HAL)
+    figure(trace, 110)
+    recording = trace.recording()
+    assert sizes(account_for_host(recording), "peak_bytes") == {BEFORE: 100, UNKNOWN: 10}
+    emulated = dataclasses.replace(recording, facts={"device_memory": ("emulated",)})
+    assert sizes(account_for_host(emulated), "peak_bytes") == {BEFORE: 100, EMULATED: 10}
+
+
+def test_without_figures_there_is_no_answer() -> None:
+    """The reason says what brings them."""
+    found = account_for_host(Trace().recording())
+    assert not found.coverage.is_answered
+    assert "--host=sampled" in found.coverage.missing[0]
+
+
+def test_without_samples_the_report_says_where_allocations_are() -> None:
+    """Steps bring figures without samples."""
+    trace = Trace()
+    trace.step(extra=100 * MEBIBYTE)
+    trace.step(extra=130 * MEBIBYTE)
+    found = account_for_host(trace.recording())
+    assert sizes(found, "peak_bytes") == {BEFORE: 100, UNKNOWN: 30}
+    out = io.StringIO()
+    render_host_ledger(found, out)
+    assert "were not sampled: they are in the unknown part" in " ".join(out.getvalue().split())
+
+
+def test_a_long_run_has_some_moments_with_the_peak_and_the_end() -> None:
+    """However many figures there are."""
+    trace = Trace()
+    for number in range(5000):
+        figure(trace, 300 if number == 3333 else 100 + number % 7)
+    found = account_for_host(trace.recording())
+    assert found.course.height <= MOST_MOMENTS
+    assert found.course["resident_bytes"].max() == found.peak_bytes == 300 * MEBIBYTE
+    assert found.course["resident_bytes"][-1] == found.end_bytes
