@@ -148,7 +148,7 @@ def test_the_parts_add_up_to_what_the_kernel_says(tmp_path: Path) -> None:
     told = [int(line) for line in run.stdout.split()]
     assert found.peak_bytes == pytest.approx(max(told), rel=0.01)
     moments = found.course[np.linspace(0, found.course.height - 1, 10).astype(int)]
-    shares = (moments["unknown_bytes"] / moments["resident_bytes"]).abs()
+    shares = (moments["unknown_bytes"] / moments["resident_bytes"]).abs().to_numpy()
     assert shares.max() < 0.05
     parts = {part: size / 2**20 for part, size in found.parts.select("part", "end_bytes").iter_rows()}
     assert parts[TENSORS] == pytest.approx(64, rel=0.02)
