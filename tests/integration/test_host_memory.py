@@ -110,7 +110,7 @@ def test_what_is_given_back_is_no_growth(tmp_path: Path) -> None:
 
 
 PARTS: Final = """
-import ctypes
+import ctypes, time
 import numpy as np
 import torch
 
@@ -136,6 +136,7 @@ for step in range(64):
     optimizer.step()
     optimizer.zero_grad()
     print(resident())
+    time.sleep(0.005)  # not faster than one sample per 512 KiB is taken
 """
 
 
