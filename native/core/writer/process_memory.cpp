@@ -8,8 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-
-#include "core/writer/fast_clock.h"
+#include <ctime>
 
 namespace msmemscope {
 namespace {
@@ -26,6 +25,13 @@ struct HeapState {
     std::size_t trimmable_bytes;
 };
 std::atomic<HeapState (*)()> ask_heap{nullptr};
+
+// It never goes back, as the time of day may.
+std::uint64_t monotonic_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 bool has_time_left(std::uint64_t now) noexcept {
     std::uint64_t first = 0;
@@ -101,12 +107,12 @@ void find_heap() noexcept {
 
 std::uint64_t kept_by_the_heap() noexcept {
     HeapState (*const ask)() = ask_heap.load(std::memory_order_acquire);
-    const std::uint64_t begin = MachineTime::clock_ns();
+    const std::uint64_t begin = monotonic_ns();
     if (ask == nullptr || !has_time_left(begin)) {
         return 0;
     }
     const std::uint64_t free_bytes = ask().free_bytes;
-    heap_time_ns.fetch_add(MachineTime::clock_ns() - begin, std::memory_order_relaxed);
+    heap_time_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
     return std::max<std::uint64_t>(free_bytes, 1);
 }
 

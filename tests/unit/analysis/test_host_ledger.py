@@ -126,6 +126,18 @@ def test_without_samples_the_report_says_where_allocations_are() -> None:
     render_host_ledger(found, out)
     assert "were not sampled: they are in the unknown part" in " ".join(out.getvalue().split())
 
+    assert found.coverage.limits == ("mapped files and shared memory were not looked at (--host=off)",)
+
+
+def test_figures_that_cannot_be_true_are_left_out() -> None:
+    """A log of somebody else may claim anything."""
+    trace = Trace()
+    trace.step(extra=2**64 - 1, address=2**64 - 1)
+    figure(trace, 100)
+    trace.step(extra=90 * MEBIBYTE, address=2**63)
+    found = account_for_host(trace.recording())
+    assert (found.peak_bytes, found.end_bytes) == (100 * MEBIBYTE, 90 * MEBIBYTE)
+
 
 def test_a_long_run_has_some_moments_with_the_peak_and_the_end() -> None:
     """However many figures there are."""

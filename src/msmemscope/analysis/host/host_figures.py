@@ -31,7 +31,7 @@ FIGURE_SCHEMA: Final = pl.Schema(
 kind: of the event that has it.
 anonymous: the resident memory that belongs to no file and is not shared.
 kept: the part of it that the C library's allocator keeps though it is free; where nobody asked, as at the last figure.
-files: the resident memory that has a file or is shared; null where no figure was taken yet.
+files: the resident memory that has a file or is shared, where it was not asked as at the last figure; null without any.
 """
 
 _OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
@@ -43,8 +43,8 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     Args:
         recording: With STEP, IMPLIED_STEP and HOST_MEMORY events.
     """
-    is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64), pl.col("size")
-    kept = pl.col("address").cast(pl.Int64).replace(0, None)
+    is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64, strict=False), pl.col("size")
+    kept = pl.col("address").cast(pl.Int64, strict=False).replace(0, None)
     return (
         recording.events.filter(is_step | (pl.col("kind") == EventKind.HOST_MEMORY))
         .select(
@@ -56,7 +56,9 @@ def host_figures(recording: Recording) -> pl.DataFrame:
             files=pl.when(~is_step & (other > 0)).then(other),
         )
         .filter(pl.col("anonymous") > 0)
-        .with_columns(pl.col("kept").forward_fill().backward_fill().fill_null(0), pl.col("files").forward_fill())
+        .with_columns(
+            pl.col("kept").forward_fill().backward_fill().fill_null(0), pl.col("files").forward_fill().backward_fill()
+        )
         .cast(FIGURE_SCHEMA)
     )
 

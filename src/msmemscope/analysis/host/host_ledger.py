@@ -104,6 +104,8 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         )
         nothing = (LEDGER_SCHEMA.to_frame(), LINE_SCHEMA.to_frame(), COURSE_SCHEMA.to_frame())
         return HostLedger(*nothing, peak_bytes=0, end_bytes=0, is_sampled=False, coverage=coverage)
+    if figures["files"].is_null().all():
+        coverage = coverage.with_limits(["mapped files and shared memory were not looked at (--host=off)"])
     sequences = figures["sequence"].to_numpy()
     resident = (figures["anonymous"] + figures["files"].fill_null(0)).to_numpy()
     samples = HostSamples.of(recording)

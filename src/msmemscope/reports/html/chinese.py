@@ -84,6 +84,7 @@ CHINESE_TEXTS: Final = {
     "no figure of host memory was recorded; steps and samples (--host=sampled) bring them": (
         "没有记录到主机内存的数字; 它们来自步和采样 (--host=sampled)"
     ),
+    "mapped files and shared memory were not looked at (--host=off)": "没有查看文件映射和共享内存 (--host=off)",
     "Python objects": "Python 对象",
     "NumPy arrays": "NumPy 数组",
     "threads": "线程",
