@@ -123,8 +123,12 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     rest = EMULATED if is_emulated(recording) else UNKNOWN
     peak, end = int(resident.argmax()), len(resident) - 1
     errors = {kind: part.alive(0, int(sequences[peak])).error_bytes for kind, part in kinds.items()}
+    # What the C library keeps is at least 1 in a log: 0 is not known.
+    is_shown = {part: bool((course > 1).any()) for part, course in parts.items()}
     rows = [
-        (part, int(course[peak]), errors.get(part), int(course[end])) for part, course in parts.items() if course.any()
+        (part, int(course[peak]), errors.get(part), int(course[end]))
+        for part, course in parts.items()
+        if is_shown[part]
     ]
     rows.sort(key=lambda row: -row[1])
     moments = np.unique([*np.linspace(0, end, min(len(resident), MOST_MOMENTS - 1)).astype(int), peak])
