@@ -11,22 +11,23 @@ observed process. Both formats describe a code object from its first bytecode on
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from msmemscope.formats.event_log.layout import LineTableFormat
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+_Int64s: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 _LONGEST_TABLE: Final = 1 << 20
 """Bytes that are decoded: of longer ones, which no program has, the begin."""
-_MOST_VARINT_BITS: Final = 36
-"""Of a line delta; the recorder and CPython know lines of 32 bits."""
+_VARINT_BYTES: Final = 6
+"""The most of a line delta, six bits each; the recorder and CPython know lines of 32 bits."""
 _NO_LINE: Final = -1 << 62
 """Stands for no line in decoded tables."""
+_LONGEST_BYTECODE: Final = 1 << 62
+"""Bytes; an offset beyond belongs to a damaged log, and has no line."""
 _NO_LINE_310: Final = -128
 _CODE_UNIT_BYTES: Final = 2
 
@@ -53,69 +54,54 @@ def line_of_offset(table: bytes, table_format: int, first_line: int, offset: int
         damaged before it gets there.
     """
     ends, lines = _decoded(table[:_LONGEST_TABLE], table_format, first_line)
-    place = bisect_right(ends, offset)
-    line = lines[place] if place < len(lines) else _NO_LINE
+    place = int(ends.searchsorted(min(offset, _LONGEST_BYTECODE), side="right"))
+    line = int(lines[place]) if place < len(lines) else _NO_LINE
     return None if line == _NO_LINE else line
 
 
-# A table of a long function is asked for many of its instructions.
-@lru_cache(maxsize=64)
-def _decoded(table: bytes, table_format: int, first_line: int) -> tuple[array[int], array[int]]:
+# Each function is asked for many of its instructions: when its lines are listed, and again for each of its stacks.
+@lru_cache(maxsize=4096)
+def _decoded(table: bytes, table_format: int, first_line: int) -> tuple[_Int64s, _Int64s]:
     """Returns, per entry of a table, where the bytecode that it is about ends, and the line."""
-    entries: Iterable[tuple[int, int | None]] = ()
+    content = np.frombuffer(table, np.uint8)
     if table_format == LineTableFormat.PYTHON311:
-        entries = _entries_of_location_table(table, first_line)
-    elif table_format == LineTableFormat.PYTHON310:
-        entries = _entries_of_line_table_310(table, first_line)
-    ends, lines = array("q"), array("q")
-    for end, line in entries:
-        ends.append(end)
-        lines.append(_NO_LINE if line is None else line)
-    return ends, lines
+        return _decoded_location_table(content, first_line)
+    if table_format == LineTableFormat.PYTHON310:
+        return _decoded_line_table_310(content, first_line)
+    return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
-def _entries_of_line_table_310(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
-    line = first_line
-    end = 0
-    for position in range(0, len(table) - 1, 2):
-        line_delta = table[position + 1]
-        if line_delta >= 128:  # noqa: PLR2004 - two's complement of one byte
-            line_delta -= 256
-        if line_delta != _NO_LINE_310:
-            line += line_delta
-        end += table[position]
-        yield end, None if line_delta == _NO_LINE_310 else line
+def _decoded_line_table_310(content: np.ndarray[Any, np.dtype[np.uint8]], first_line: int) -> tuple[_Int64s, _Int64s]:
+    pairs = content[: len(content) // 2 * 2].reshape(-1, 2)
+    deltas = pairs[:, 1].view(np.int8).astype(np.int64)
+    has_line = deltas != _NO_LINE_310
+    lines = first_line + np.cumsum(deltas * has_line)
+    return np.cumsum(pairs[:, 0], dtype=np.int64), np.where(has_line, lines, _NO_LINE)
 
 
-def _entries_of_location_table(table: bytes, first_line: int) -> Iterator[tuple[int, int | None]]:
-    line = first_line
-    end = 0
-    position = 0
-    size = len(table)
-    while position < size:
-        first = table[position]
-        code = (first >> 3) & 15
-        end += ((first & 7) + 1) * _CODE_UNIT_BYTES
-        if _FIRST_ONE_LINE_CODE <= code <= _LAST_ONE_LINE_CODE:
-            line += code - _FIRST_ONE_LINE_CODE
-        elif code in (_CODE_NO_COLUMNS, _CODE_LONG):
-            line += _signed_varint(table, position + 1)
-        yield end, None if code == _CODE_NO_LOCATION else line
-        position += 1
-        # Only the first byte of an entry has the top bit set.
-        while position < size and table[position] < 128:  # noqa: PLR2004
-            position += 1
+def _decoded_location_table(content: np.ndarray[Any, np.dtype[np.uint8]], first_line: int) -> tuple[_Int64s, _Int64s]:
+    # Only the first byte of an entry has the top bit set.
+    begins = np.flatnonzero(content >= 128)  # noqa: PLR2004
+    firsts = content[begins]
+    codes = (firsts >> 3) & 15
+    is_one_line = (codes >= _FIRST_ONE_LINE_CODE) & (codes <= _LAST_ONE_LINE_CODE)
+    deltas = np.where(is_one_line, codes.astype(np.int64) - _FIRST_ONE_LINE_CODE, 0)
+    is_long = (codes == _CODE_NO_COLUMNS) | (codes == _CODE_LONG)
+    deltas[is_long] = _signed_varints(content, begins[is_long] + 1)
+    lines = first_line + np.cumsum(deltas)
+    ends = np.cumsum((firsts & 7).astype(np.int64) + 1) * _CODE_UNIT_BYTES
+    return ends, np.where(codes == _CODE_NO_LOCATION, _NO_LINE, lines)
 
 
-def _signed_varint(table: bytes, position: int) -> int:
+def _signed_varints(content: np.ndarray[Any, np.dtype[np.uint8]], positions: _Int64s) -> _Int64s:
     """Read six bits per byte, least significant first, 64 marking that more follow; bit 0 is the sign."""
-    value = 0
-    for shift in range(0, _MOST_VARINT_BITS, 6):
-        if position == len(table):
+    padded = np.append(content, np.zeros(_VARINT_BYTES, np.uint8))
+    values = np.zeros(len(positions), np.int64)
+    has_more = np.ones(len(positions), bool)
+    for index in range(_VARINT_BYTES):
+        read = padded[positions + index].astype(np.int64)
+        values |= np.where(has_more, (read & 63) << (6 * index), 0)
+        has_more &= (read & 64) != 0
+        if not has_more.any():
             break
-        byte = table[position]
-        value |= (byte & 63) << shift
-        if not byte & 64:
-            break
-        position += 1
-    return -(value >> 1) if value & 1 else value >> 1
+    return np.where(values & 1, -(values >> 1), values >> 1)
