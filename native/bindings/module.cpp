@@ -32,6 +32,7 @@
 #include "dump_rows.h"
 #include "dump_writing.h"
 #include "function_trace.h"
+#include "growing_containers.h"
 #include "interpose/follow.h"
 #include "interpose/patcher.h"
 #include "operator_collector.h"
@@ -233,6 +234,8 @@ NB_MODULE(_native, module) {
         "Step 1 begins here, although events were recorded before; nothing if a step has ended, or none is chosen.");
     module.def("begin_host_samples", &recorder::begin_host_samples,
                "Takes samples of host memory from now on, if the settings want them.");
+    module.def("open_no_log_for_host_samples", &recorder::open_no_log_for_host_samples,
+               "From now on samples of host memory are taken where there is a log already.");
     module.def("end_host_samples", &recorder::end_host_samples,
                "The program ends: what is freed from here on is freed because of that.");
     module.def("end_tracing", &steps::end_tracing, "Only follows which blocks are alive.");
@@ -309,6 +312,7 @@ NB_MODULE(_native, module) {
     module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");
     if (PyModule_AddFunctions(module.ptr(), kOperatorMethods) != 0 ||
         PyModule_AddFunctions(module.ptr(), kFunctionTraceMethods) != 0 ||
+        PyModule_AddFunctions(module.ptr(), kContainerMethods) != 0 ||
         PyModule_AddFunctions(module.ptr(), kReferenceMethods) != 0) {
         nb::raise_python_error();
     }

@@ -164,22 +164,6 @@ void append_local(void* list, PyObject* name, PyObject* value) {
     Py_XDECREF(pair);
 }
 
-// Objects that were met are not referenced: nothing may be freed until the paths are made.
-class CollectorRests {
-public:
-    CollectorRests() : was_enabled_(PyGC_Disable()) {}
-    ~CollectorRests() {
-        if (was_enabled_ != 0) {
-            PyGC_Enable();
-        }
-    }
-    CollectorRests(const CollectorRests&) = delete;
-    CollectorRests& operator=(const CollectorRests&) = delete;
-
-private:
-    int was_enabled_;
-};
-
 }  // namespace
 
 PyObject* find_references(PyObject* /*self*/, PyObject* arguments) {

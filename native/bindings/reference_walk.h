@@ -96,6 +96,22 @@ private:
     bool is_over_ = false;
 };
 
+// Objects that were met are not referenced: nothing may be freed until the paths are made.
+class CollectorRests {
+public:
+    CollectorRests() : was_enabled_(PyGC_Disable()) {}
+    ~CollectorRests() {
+        if (was_enabled_ != 0) {
+            PyGC_Enable();
+        }
+    }
+    CollectorRests(const CollectorRests&) = delete;
+    CollectorRests& operator=(const CollectorRests&) = delete;
+
+private:
+    int was_enabled_;
+};
+
 // A new list of the objects from the root of a walk to the one at a place; null with an exception.
 PyObject* path_from_root(const Met& met, std::size_t place);
 

@@ -74,6 +74,13 @@ enum class AttributeKey : std::uint16_t {
     kMoreBlocks = 80,
     kMoreUntil = 81,
     kIsTrained = 82,
+    // CONTAINER.
+    kContainerType = 90,
+    kEntryType = 91,
+    kFirstEntries = 92,
+    kFirstSequence = 93,
+    // HOST_MEMORY; it also has kWhen.
+    kPrivateBytes = 94,
 };
 
 enum class ValueKind : std::uint16_t {

@@ -34,6 +34,9 @@ enum class EventKind : std::uint8_t {
     kAtenEnd = 11,
     kAtbStart = 12,
     kAtbEnd = 13,
+    // A container of the program has grown from look to look. Its size is the number of its entries now. Not a row of a
+    // dump.
+    kContainer = 14,
     kKernelLaunch = 20,
     kKernelExecuteStart = 21,
     kKernelExecuteEnd = 22,
@@ -167,6 +170,7 @@ struct Record {
     // began. KERNEL_EXECUTE_*: what the device's clock said.
     std::uint64_t timestamp_ns;
     // - MALLOC, FREE, ACCESS, OWNER, WATCH*, HOLDER, MAPPED, UNMAPPED, REQUESTED, HOST_SAMPLE*: first byte concerned.
+    // - CONTAINER: of the object.
     // - FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it. ALLOCATOR_OOM: bytes that were free on the
     //   device.
     // - STEP, IMPLIED_STEP, HOST_MEMORY: bytes that the C library's allocator keeps though they are free, at least 1.
@@ -179,6 +183,7 @@ struct Record {
     // - OOM, REQUESTED: bytes asked for. FREE_COMPLETED, ALLOCATOR_*, SEGMENT_*: as the allocator has it.
     // - STEP: the step that ended. IMPLIED_STEP: how many of this source have ended.
     // - RESERVED: bytes the pool holds. DEVICE_USAGE: bytes in use. HOST_MEMORY: bytes.
+    // - CONTAINER: number of its entries, or of the objects of a class.
     // - Others: 0.
     std::int64_t size;
     // Linux thread id in the lower 24 bits (the kernel gives no more than 22), above them the high byte of the device.
@@ -190,7 +195,7 @@ struct Record {
     // String id. MALLOC, FREE: the outermost operator running on this thread,
     // or 0. FUNCTION_CALL: what was called, if it is not Python code. OOM: the
     // function that failed. WATCH*: what the user calls the memory, 0 where nobody chose it (automatic).
-    // HOLDER: the chain of references. HOST_SAMPLE: the function that allocated.
+    // HOLDER, CONTAINER: the chain of references. HOST_SAMPLE: the function that allocated.
     std::uint32_t name_id;
     // Attribute id, or 0. MALLOC: what the allocator says of the block. ACCESS: dtype and shape. OWNER: string id of
     // labels. FUNCTION_CALL: see extra.
@@ -209,6 +214,7 @@ struct Record {
     // - MALLOC: string id of the labels in force.
     // - HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
     // - HOST_MEMORY: bytes of resident memory that has a file or is shared.
+    // - CONTAINER: bytes of it and of its entries, an estimate.
     // - OOM: how many of the latest and how many of the largest blocks a dump is to show. Twice as many sequence
     //   numbers behind the OOM are left free for them.
     std::uint64_t extra;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "core/observe/container_looks.h"
 #include "core/observe/host_sampling.h"
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
+#include "core/writer/attributes.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/process_memory.h"
@@ -24,8 +26,9 @@ constexpr std::uint64_t kFastNs = 250'000;
 constexpr std::uint64_t kSlowNs = 1'000'000;
 
 // A process that records nothing else begins a log when its live samples stand for this many bytes. Most processes that
-// load a framework never get there.
-constexpr std::uint64_t kWorthALogBytes = 16UL << 20U;
+// load a framework never get there. What was allocated before has no line.
+constexpr std::uint64_t kWorthALogBytes = 8UL << 20U;
+constexpr std::uint64_t kPrivateWorthALogBytes = 64UL << 20U;
 // Samples that are followed at once: about 4 MiB.
 constexpr std::uint64_t kMostSamples = 100'000;
 
@@ -33,10 +36,20 @@ constexpr std::uint64_t kMostSamples = 100'000;
 // allocators.
 constexpr std::uint32_t kLeastNativeDepth = 12;
 
+// Moments of figures: a framework begins to be imported, it is imported, and the program ends.
+constexpr const char* kImport = "import";
+constexpr const char* kImported = "imported";
+constexpr const char* kEnd = "end";
+
+// The kernel looks at every page for it.
+constexpr std::uint64_t kPrivateFigureNs = 200'000'000;
+constexpr std::uint64_t kShareOfPrivateFigures = 200;
 constexpr std::uint64_t kFigureNs = 20'000'000;
 
 // Not in memory that fork wipes: children sample if their parent did.
 std::atomic<bool> is_sampling{false};
+// A framework is being imported: samples are taken where there is a log.
+std::atomic<bool> opens_no_log{false};
 std::atomic<bool> has_ended{false};
 std::atomic<std::uint64_t> threads_seeded{0};
 
@@ -133,23 +146,48 @@ bool follow(ProcessState& state, const LiveBlock& sample) noexcept {
     return true;
 }
 
-void write_figure(ProcessState& state) noexcept {
+void set_next_private_figure(ProcessState& state, std::uint64_t begin) noexcept {
+    const std::uint64_t end = clock_ns();
+    const std::uint64_t pause = std::max(kPrivateFigureNs, (end - begin) * kShareOfPrivateFigures);
+    state.private_figure_ns.store(end + pause, std::memory_order_relaxed);
+}
+
+// A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
+void add_private_memory(Attributes& attributes, ProcessState& state, bool is_last) noexcept {
+    const std::uint64_t begin = clock_ns();
+    if (!state.is_forked.load(std::memory_order_relaxed) ||
+        (!is_last && begin < state.private_figure_ns.load(std::memory_order_relaxed))) {
+        return;
+    }
+    attributes.number(format::AttributeKey::kPrivateBytes, private_memory());
+    set_next_private_figure(state, begin);
+}
+
+// moment: the moment in the life of the program, one of those below; null for any.
+void write_figure(const RecordingScope& scope, ProcessState& state, const char* moment) noexcept {
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
+    if (memory.anonymous == 0) {
+        return;
+    }
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(memory.anonymous);
     event.address = kept_by_the_heap();
     event.extra = memory.resident - memory.anonymous;
-    if (event.size != 0) {
-        append_here(state, event);
+    Attributes attributes(scope);
+    if (moment != nullptr) {
+        attributes.text(format::AttributeKey::kWhen, moment);
     }
+    add_private_memory(attributes, state, moment == kEnd);
+    event.attribute_id = attributes.id();
+    append_here(state, event);
 }
 
-void write_figure_now_and_then(ProcessState& state, std::uint64_t now) noexcept {
+void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state, std::uint64_t now) noexcept {
     std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
     if (now - before >= kFigureNs &&
         state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
-        write_figure(state);
+        write_figure(scope, state, nullptr);
     }
 }
 
@@ -192,11 +230,37 @@ bool write(const RecordingScope& scope, ProcessState& state, LiveBlock sample, s
     return true;
 }
 
+// Whether the process takes as much memory as one would want to know of. Of a forked one its pages count that it does
+// not share: it copies pages of its parent without any allocation.
+bool is_worth_a_log(ProcessState& state) noexcept {
+    if (state.host_unrecorded_bytes.load(std::memory_order_relaxed) >= kWorthALogBytes) {
+        return true;
+    }
+    const std::uint64_t begin = clock_ns();
+    const bool is_forked = state.epoch.load(std::memory_order_acquire) == 0 || state.is_forked.load();
+    std::uint64_t due = state.private_figure_ns.load(std::memory_order_relaxed);
+    if (!is_forked || begin < due ||
+        !state.private_figure_ns.compare_exchange_strong(due, UINT64_MAX, std::memory_order_relaxed)) {
+        return false;
+    }
+    const KeepErrno keep_errno;
+    const bool is_large = private_memory() >= kPrivateWorthALogBytes;
+    if (is_large) {
+        state.private_figure_ns.store(0, std::memory_order_relaxed);  // the first figure of the log has it
+    } else {
+        set_next_private_figure(state, begin);
+    }
+    return is_large;
+}
+
 void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::uint64_t estimate, const char* function,
             const CallSite& site) noexcept {
     LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
-    if (state.phase.load(std::memory_order_acquire) != CapturePhase::kOpen &&
-        state.host_unrecorded_bytes.load(std::memory_order_relaxed) < kWorthALogBytes) {
+    const bool has_log = state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
+    if (!has_log && opens_no_log.load(std::memory_order_relaxed)) {
+        return;
+    }
+    if (!has_log && !is_worth_a_log(state)) {
         sample.size_bytes = estimate;
         if (follow(state, sample)) {
             state.host_unrecorded_bytes.fetch_add(estimate, std::memory_order_relaxed);
@@ -205,7 +269,9 @@ void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::u
     }
     bool is_followed = true;
     if (const RecordingScope scope(false); scope) {
-        write_figure_now_and_then(state, clock_ns());
+        const std::uint64_t now = clock_ns();
+        write_figure_now_and_then(scope, state, now);
+        container_looks::ask_if_due(now);
         is_followed = write(scope, state, sample, estimate, function, site);
     }
     if (!is_followed && !state.host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
@@ -273,14 +339,15 @@ void note_free(const LiveBlock& sample) noexcept {
     }
 }
 
-// Of the end of the program, where a log is open anyway.
-void write_last_figure() noexcept {
+// Where a log is open anyway.
+void write_figure_in_log(const char* moment) noexcept {
     ProcessState* const state = process_state;
-    if (state != nullptr && may_record(state) && state->phase.load(std::memory_order_acquire) == CapturePhase::kOpen) {
-        const RecordingScope scope(false);
-        if (scope) {
-            write_figure(*state);
-        }
+    if (state == nullptr || !may_record(state) || state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+        return;
+    }
+    const RecordingScope scope(false);
+    if (scope) {
+        write_figure(scope, *state, moment);
     }
 }
 
@@ -289,12 +356,19 @@ void write_last_figure() noexcept {
 namespace recorder {
 
 void begin_host_samples() noexcept {
+    host_samples::opens_no_log.store(false, std::memory_order_relaxed);
     host_samples::has_ended.store(false, std::memory_order_relaxed);
     host_samples::is_sampling.store(current_settings.host_sampling == HostSampling::kOn, std::memory_order_release);
+    host_samples::write_figure_in_log(host_samples::kImported);
+}
+
+void open_no_log_for_host_samples() noexcept {
+    host_samples::opens_no_log.store(true, std::memory_order_relaxed);
+    host_samples::write_figure_in_log(host_samples::kImport);
 }
 
 void end_host_samples() noexcept {
-    host_samples::write_last_figure();
+    host_samples::write_figure_in_log(host_samples::kEnd);
     host_samples::has_ended.store(true, std::memory_order_relaxed);
     host_samples::is_sampling.store(false, std::memory_order_release);
 }

@@ -7,6 +7,9 @@ namespace msmemscope::recorder {
 
 // Takes samples from now on, if the settings want them, where allocations are collected.
 void begin_host_samples() noexcept;
+// From now on samples are taken where there is a log already: a framework is being imported, which most processes do
+// nothing with.
+void open_no_log_for_host_samples() noexcept;
 // The program ends. Blocks that are freed from here on are freed because of that, and no such free is recorded.
 void end_host_samples() noexcept;
 

@@ -62,6 +62,26 @@ ProcessMemory process_memory() noexcept {
     return {resident * page, (resident - shared) * page};
 }
 
+std::uint64_t private_memory() noexcept {
+    const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    char text[2048];
+    const ssize_t bytes = read(file, text, sizeof(text) - 1);
+    close(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    std::uint64_t found = 0;
+    for (const char* const name : {"\nPrivate_Clean:", "\nPrivate_Dirty:"}) {
+        unsigned long long kibibytes = 0;
+        const char* const place = std::strstr(text, name);
+        if (place != nullptr && std::sscanf(place + std::strlen(name), "%llu", &kibibytes) == 1) {
+            found += kibibytes << 10U;
+        }
+    }
+    return found;
+}
+
 bool is_anonymous(std::uint64_t address) noexcept {
     const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) {

@@ -101,7 +101,11 @@ bool initialise_after_fork(ProcessState& state) noexcept {
     if (!guard) {
         return false;
     }
-    return state.epoch.load(std::memory_order_acquire) != 0 || initialise_state(state);
+    if (state.epoch.load(std::memory_order_acquire) != 0) {
+        return true;
+    }
+    state.is_forked.store(true, std::memory_order_relaxed);
+    return initialise_state(state);
 }
 
 bool create_process_state() noexcept {

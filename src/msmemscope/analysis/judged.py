@@ -63,10 +63,12 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
     """
     if not found.coverage.is_answered:
         return tuple(NotJudged(LEAKS, line) for line in found.coverage.missing)
-    return (*_of_tensors(found), *_of_host_memory(found))
+    return (*(() if found.is_of_host_alone else _of_tensors(found)), *_of_host_memory(found))
 
 
 def _of_host_memory(found: LeakOverview) -> Iterator[NotJudged]:
+    if found.is_of_host_alone and found.host_growth is None:
+        yield NotJudged(LEAKS, "too few samples of host memory were taken")
     if found.host_rise is not None:
         yield NotJudged(GROWTH, found.host_rise.reason)
 

@@ -35,6 +35,7 @@ class Need(Enum):
 
     ALLOCATIONS = "allocations"
     FREES = "frees"
+    HOST_SAMPLES = "samples of host memory"
     OPERATORS = "operators"
     ACCESSES = "accesses"
     KERNELS = "launches of kernels"
@@ -71,6 +72,9 @@ _TRAITS: Final[Mapping[Need, _Traits]] = {
         sources=frozenset({"hal", "mstx", "torch_cpu"}),
     ),
     Need.FREES: _Traits(frozenset({EventKind.FREE}), CollectionItem.FREE, option="--events=free"),
+    Need.HOST_SAMPLES: _Traits(
+        frozenset({EventKind.HOST_SAMPLE, EventKind.HOST_MEMORY}), CollectionItem.ALLOC, option="--events=alloc"
+    ),
     Need.OPERATORS: _Traits(
         frozenset({EventKind.ATEN_START, EventKind.ATB_START}),
         CollectionItem.LAUNCH,

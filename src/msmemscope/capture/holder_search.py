@@ -1,30 +1,20 @@
 """One search for the holders of blocks, from variables of the program to tensors.
 
-It follows references, graphs and gradients.
-
-Holders that outlive more come first. The order is:
-
-1. globals of the program;
-2. local variables of its functions, from the outermost on;
-3. exceptions that are being handled;
-4. functions and globals of libraries.
-
-If two holders lead to a block, the first is named.
+It follows references, graphs and gradients. If two holders lead to a block, the first is named, in the order of
+`search_roots`.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import threading
-import types
 from time import thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.reference_chains import chain_text, cycle_text, with_end
-from msmemscope.model.holders import AUTOGRAD_GRAPH, HANDLED_EXCEPTION, HELD_BY_C, IN_CYCLE
+from msmemscope.capture.search_roots import SearchRoots
+from msmemscope.model.holders import AUTOGRAD_GRAPH, HELD_BY_C, IN_CYCLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,8 +25,6 @@ _GRADIENT = ".grad"
 _LEAST_CYCLE = 2
 _SHARE_OF_NAMES = 2
 """One in so many of the limit is added for the names of what was found: an index of a list of millions takes long."""
-_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib is not loaded here
-_LIBRARIES = ("/site-packages/", "/dist-packages/", f"/python{sys.version_info[0]}.{sys.version_info[1]}/")
 
 
 class HolderSearch:
@@ -44,17 +32,14 @@ class HolderSearch:
 
     Args:
         limit_ms: Milliseconds of processor time.
-        process_ends: Whether an error that nobody caught has ended the functions whose variables the traceback keeps.
-            These variables are looked at as if the functions still ran. If the program goes on, the traceback holds
-            them.
+        process_ends: As `SearchRoots` takes it.
     """
 
     def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
         limit_ns = limit_ms * _NANOSECONDS_PER_MS
         self._until = thread_time_ns() + limit_ns
         self._named_until = self._until + limit_ns // _SHARE_OF_NAMES
-        self._process_ends = process_ends
-        self._root_names: dict[int, str] = {}
+        self._roots = SearchRoots(process_ends=process_ends)
         self._filled_places: dict[int, int] = {}
         self._tensor = sys.modules["torch"].Tensor
         self._address_of = storage_address_function()
@@ -75,7 +60,7 @@ class HolderSearch:
         Returns:
             Address and chain; several of one block only if they differ.
         """
-        roots = list(self._roots())
+        roots = list(self._roots)
         paths, tensors, is_complete = self._references(roots, wanted, set(), most_paths)
         named = [(self._address_of(path[-1]), self._text(path)) for path in paths]
         del paths
@@ -130,7 +115,7 @@ class HolderSearch:
         """The chain of a path; empty where names have taken their time."""
         if thread_time_ns() >= self._named_until:
             return ""
-        return chain_text(path, self._root_names, self._filled_places)
+        return chain_text(path, self._roots.names, self._filled_places)
 
     def _left_ns(self) -> int:
         return max(self._until - thread_time_ns(), 0)
@@ -149,39 +134,6 @@ class HolderSearch:
             most_paths,
         )
         return paths, tensors, is_complete
-
-    def _roots(self) -> Iterator[Any]:
-        imported: list[Any] = list(sys.modules.values())
-        modules = [module for module in imported if issubclass(type(module), types.ModuleType)]
-        for module in reversed(modules):
-            self._root_names[id(vars(module))] = module.__name__
-        main = sys.modules.get("__main__")
-        if main is not None:
-            self._root_names[id(vars(main))] = "__main__"
-            yield vars(main)
-        frames = list(self._frames())
-        are_of_libraries = [is_of_library(frame.f_code.co_filename) for frame in frames]
-        yield from (frame for frame, is_library in zip(frames, are_of_libraries, strict=True) if not is_library)
-        for error in _handled_exceptions():
-            self._root_names[id(error)] = HANDLED_EXCEPTION
-            yield error
-        yield from (frame for frame, is_library in zip(frames, are_of_libraries, strict=True) if is_library)
-        for module in modules:
-            if module is not main:
-                yield vars(module)
-
-    def _frames(self) -> Iterator[types.FrameType]:
-        """Those of all threads, of each from the outermost on."""
-        frames = sys._current_frames()  # noqa: SLF001 - the only way to see the other threads
-        threads = [threading.main_thread().ident, threading.get_ident(), *frames]
-        chains = [list(_frames_from(frames.get(thread or 0))) for thread in dict.fromkeys(threads)]
-        # One of the frames is that of this function. If frames refer to themselves, they stay until the next garbage
-        # collection. So do the frames that called them, and everything that these held when they ended.
-        frames.clear()
-        for chain in chains:
-            yield from reversed(chain)
-        if self._process_ends:
-            yield from _frames_that_failed()
 
     def _behind(self, tensors: Iterable[Any], missing: set[int]) -> dict[int, dict[int, str]]:
         """Tensors that hold one of the blocks where no reference of Python shows it: as gradient, or in their graph.
@@ -225,11 +177,6 @@ class HolderSearch:
         return found
 
 
-def is_of_library(file: str) -> bool:
-    """Whether a file of Python code belongs to a package that was installed, or to Python, and not to the program."""
-    return any(part in file for part in _LIBRARIES)
-
-
 def _saved_by(node: Any, kind: type[Any], names_of: dict[type[Any], list[str]]) -> Iterator[Any]:
     """The tensors that a node has saved, as they are: no hook of the program that would make them anew is called."""
     names = names_of.get(type(node))
@@ -244,32 +191,6 @@ def _saved_by(node: Any, kind: type[Any], names_of: dict[type[Any], list[str]]) 
             data = getattr(one, "data", None)
             if issubclass(type(data), kind):
                 yield data
-
-
-def _frames_from(frame: types.FrameType | None) -> Iterator[types.FrameType]:
-    """Frames of the program, the innermost first."""
-    while frame is not None:
-        if not frame.f_code.co_filename.startswith(_OWN_FOLDER):
-            yield frame
-        frame = frame.f_back
-
-
-def _frames_that_failed() -> Iterator[types.FrameType]:
-    """Frames of the program in the traceback of an error that nobody caught, the outermost first."""
-    traceback = getattr(sys, "last_traceback", None)
-    while type(traceback) is types.TracebackType:  # isinstance() would ask the program's objects for their class
-        if not traceback.tb_frame.f_code.co_filename.startswith(_OWN_FOLDER):
-            yield traceback.tb_frame
-        traceback = traceback.tb_next
-
-
-def _handled_exceptions() -> Iterator[BaseException]:
-    """Exceptions that an except clause of some thread handles at this moment."""
-    current = getattr(sys, "_current_exceptions", None)
-    handled = [sys.exc_info()[1], *(current().values() if current is not None else ())]
-    # Before Python 3.12 each is a triple.
-    errors = [one[1] if type(one) is tuple else one for one in handled]
-    yield from {id(error): error for error in errors if error is not None}.values()
 
 
 def _array_bases() -> list[tuple[type[Any], Any]]:

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def when_imported(name: str, action: Callable[[], None]) -> None:
+def when_imported(name: str, action: Callable[[], None], begins: Callable[[], object] | None = None) -> None:
     """Call `action` once, after the module of that name has been executed for the first time.
 
     Args:
         name: A module that is not imported yet; of a submodule the full name.
         action: Must not raise.
+        begins: Called when the module was found and is about to be executed. Must not raise.
     """
-    _finder.watch(_Watch(name, action, is_once=True))
+    _finder.watch(_Watch(name, action, is_once=True, begins=begins))
 
 
 def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[], None] | None = None) -> EndWatch:
@@ -41,12 +42,19 @@ class _Watch:
     """One who waits for a module."""
 
     def __init__(
-        self, name: str, action: Callable[[], None], *, is_once: bool = False, missing: Callable[[], None] | None = None
+        self,
+        name: str,
+        action: Callable[[], None],
+        *,
+        is_once: bool = False,
+        missing: Callable[[], None] | None = None,
+        begins: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
         self.action = action
         self.is_once = is_once
         self.missing = missing
+        self.begins = begins
 
 
 class _Finder:
@@ -105,6 +113,9 @@ class _Finder:
         elif hasattr(spec.loader, "exec_module"):
             from msmemscope.capture.acting_loader import ActingLoader  # importlib.abc is slow to import
 
+            for watch in self._watches.get(fullname, ()):
+                if watch.begins is not None:
+                    watch.begins()
             spec.loader = ActingLoader(spec.loader, lambda: self.module_is_there(fullname))
         return spec
 

@@ -36,13 +36,37 @@ def begin(settings: Mapping[str, str]) -> None:
     atexit.register(_note_what_never_began)
     if settings.get("collect_mode") != "immediate":
         return  # start() begins it
+    if settings["host"] != "off" and not {"alloc", "free"}.isdisjoint(settings["events"].split(",")):
+        # Programs without torch have host memory, too.
+        _native.begin_host_samples()
+        if settings["holder_time"] != "0":
+            _look_at_containers(int(settings["holder_time"]))
     if "traceback" in settings.get("events", "").split(","):
         _begin_session()
         return
     # Allocations during the import of torch itself have Python stacks too; the rest waits for its end.
     if settings.get("python_stack_depth", "0") != "0":
         _native.collect_python_stacks(True)
-    when_imported("torch", _begin_session)
+    when_imported("torch", _begin_session, begins=_native.open_no_log_for_host_samples)
+
+
+_FIRST_LOOK_NS = 200_000_000
+
+
+def _look_at_containers(limit_ms: int) -> None:
+    """Look what grows, as soon as samples of host memory are taken: most processes never have one."""
+    from msmemscope import _native
+
+    def first_look() -> None:
+        from msmemscope.capture.growing_containers import begin_in_process
+        from msmemscope.capture.worker_ends import at_end_of_workers
+
+        looks = begin_in_process(lambda: limit_ms)
+        looks.look()
+        atexit.register(looks.process_ends)
+        at_end_of_workers(looks.process_ends)
+
+    _native.await_container_look(_FIRST_LOOK_NS, first_look)
 
 
 _OF_EVERY_MAIN = frozenset(

@@ -14,9 +14,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope import _native
-from msmemscope.capture.holder_search import is_of_library
 from msmemscope.capture.labels import storage_addresses
 from msmemscope.capture.module_labels import GRADIENT_TEXT, WEIGHT_TEXT, label_storages
+from msmemscope.capture.search_roots import is_of_library
 from msmemscope.model.labels import MODEL_OPTIMIZER_STATE, LabelLevel, encode_labels
 
 if TYPE_CHECKING:

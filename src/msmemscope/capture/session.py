@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
-from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.place import place_notes
 from msmemscope.capture.settings_once import SettingsOnce
+from msmemscope.capture.worker_ends import at_end_of_workers
 from msmemscope.configuration import (
     SETTINGS_VARIABLE,
     STACK_SCOPE_FACT,
@@ -25,6 +25,7 @@ from msmemscope.configuration import (
     CollectionItem,
     CollectMode,
     Config,
+    HostSampling,
     Level,
     StackScope,
     new_session,
@@ -36,6 +37,7 @@ from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
     from msmemscope.capture.function_trace import FunctionTrace
+    from msmemscope.capture.growing_containers import ContainerLooks
     from msmemscope.capture.holders import HolderSearches
     from msmemscope.capture.implied_steps import ImpliedSteps
     from msmemscope.capture.operators import OperatorCollector
@@ -75,21 +77,13 @@ class Session:
         self._function_trace: FunctionTrace | None = None
         self._implied_steps: ImpliedSteps | None = None
         self._holders: HolderSearches | None = None
+        self._containers: ContainerLooks | None = None
 
     def _renew_in_child(self) -> None:
         self._lock = threading.RLock()
         self._awaits_start = False  # its parent says so
         if self._holders is not None:
             self._holders.begin_anew()
-
-    def _finish_with_workers(self) -> None:
-        """See to it that processes of multiprocessing end in an orderly way: they leave without what Python does at its exit."""
-        if "multiprocessing.util" in sys.modules:
-            sys.modules["multiprocessing.util"].register_after_fork(self, _finish_worker_at_its_end)
-            if sys.modules["multiprocessing.process"].parent_process() is not None:
-                _finish_worker_at_its_end(self)  # a worker that was spawned, and has imported torch only now
-        else:
-            when_imported("multiprocessing.util", self._finish_with_workers)
 
     @property
     def config(self) -> Config:
@@ -187,7 +181,7 @@ class Session:
             self._has_begun = True
             place_notes.look(config.role)
             atexit.register(self.finish)
-            self._finish_with_workers()
+            at_end_of_workers(self.finish)
             if config.collect_mode is CollectMode.IMMEDIATE:
                 self._is_tracing = True
                 _native.begin_tracing()
@@ -241,8 +235,9 @@ class Session:
             from msmemscope.capture.task_queue import between_steps
 
             between_steps()
-        if _native.end_step(self._device_of_steps()) and self._holders is not None:
+        if _native.end_step(self._device_of_steps()) and self._holders is not None and self._containers is not None:
             self._holders.step_ended()
+            self._containers.step_ended()
         if not was_collecting and _native.is_collecting():
             with self._lock:
                 self._observe_allocator()
@@ -311,19 +306,25 @@ class Session:
     def _follow_steps(self) -> None:
         """Know steps that the program does not mark, and what holds blocks that outlive them."""
         if self._implied_steps is None or self._holders is None:
+            from msmemscope.capture.growing_containers import begin_in_process
             from msmemscope.capture.holders import HolderSearches
             from msmemscope.capture.implied_steps import ImpliedSteps
 
             self._holders = HolderSearches(lambda: self.config.holder_time)
+            self._containers = begin_in_process(self._container_time)
             self._implied_steps = ImpliedSteps(self._device_of_steps, self._implied_step_ended)
         self._implied_steps.enable_with_torch()
+
+    def _container_time(self) -> int:
+        return 0 if self.config.host is HostSampling.OFF else self.config.holder_time
 
     def _implied_step_ended(self) -> None:
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
-        if self._holders is not None:
+        if self._holders is not None and self._containers is not None:
             self._holders.step_ended()
+            self._containers.step_ended()
 
     def _observe_operators(self) -> None:
         if self._operators is None:
@@ -372,6 +373,8 @@ class Session:
         _native.end_host_samples()  # before memory of our own is taken
         place_notes.look(self.config.role)
         if self._is_tracing:
+            if self._containers is not None:
+                self._containers.process_ends()
             if self._holders is not None:
                 self._holders.process_ends()
             if self._optimizer_labels is not None:
@@ -451,19 +454,6 @@ def step() -> None:
 def begin_launched() -> None:
     """Begin the session of a process that runs under the launcher; called by the bootstrap."""
     session.begin_launched()
-
-
-def _finish_worker_at_its_end(_session: Session) -> None:
-    """A process of multiprocessing has begun; whatever it finalises itself comes before us."""
-    sys.modules["multiprocessing.util"].Finalize(None, _finish_worker, exitpriority=_AFTER_ALL_OTHERS)
-
-
-def _finish_worker() -> None:
-    session.finish()
-    _native.close()
-
-
-_AFTER_ALL_OTHERS = -1_000_000
 
 
 def _finish_at_exit() -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msmemscope.analysis.coverage import recorded_coverage, summary_limits
 from msmemscope.analysis.inefficient.inefficient import find_inefficient
 from msmemscope.analysis.judged import LEAKS, NotJudged, devices_not_observed, failures_not_judged, leaks_not_judged
-from msmemscope.analysis.leaks.overview import SUBJECT as LEAKS_SUBJECT
-from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.analysis.leaks.overview import find_leaks, subject_of
 from msmemscope.analysis.owners.decomposition import DECOMPOSED_KINDS, DecompositionOptions, decompose_capture
 from msmemscope.analysis.owners.ownership import LABEL_KINDS, OWNER_KINDS, labelled_blocks, owners_of_capture
 from msmemscope.analysis.recorded import Recorded
@@ -56,7 +55,7 @@ _COVERED_KINDS: Final = (EventKind.START_TRACE, EventKind.STOP_TRACE)
 _NEEDED_BY_LEAKS: Final = (
     *MEMORY_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
     EventKind.KERNEL_LAUNCH, EventKind.RESERVED, EventKind.HOLDER, EventKind.FREE_COMPLETED, EventKind.REQUESTED,
-    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_MEMORY,
+    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_MEMORY, EventKind.CONTAINER,
 )  # fmt: skip
 _NEEDED_BY_INEFFICIENT: Final = (
     *MEMORY_KINDS, *ACCESS_KINDS, *_STEP_KINDS, *_COVERED_KINDS,
@@ -271,7 +270,8 @@ def _surviving(analysis: str, capture: Capture, remarks: list[str]) -> Iterator[
 
 def _leaks(capture: Capture, recordings: RunRecordings) -> tuple[LeakOverview | None, tuple[NotJudged, ...]]:
     """Return the answer about leaks, None if there can be none; and the parts that are not judged."""
-    coverage = recorded_coverage(LEAKS_SUBJECT, Recorded.of_capture(capture))
+    recorded = Recorded.of_capture(capture)
+    coverage = recorded_coverage(subject_of(recorded), recorded)
     if not coverage.is_answered:
         return None, tuple(NotJudged(LEAKS, line) for line in coverage.missing)
     too_much: list[str] = []
@@ -295,6 +295,7 @@ def judged_leaks(found: LeakOverview) -> tuple[LeakOverview | None, tuple[NotJud
     if not any(one.subject == LEAKS for one in not_judged):
         return found, not_judged
     is_host_growing = found.host_growth is not None and found.host_growth.is_growing
+    is_host_growing |= found.copied_pages is not None
     is_known = found.coverage.is_answered and (bool(found.fluctuation.pools) or is_host_growing)
     return found if is_known else None, not_judged
 

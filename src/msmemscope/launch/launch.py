@@ -18,6 +18,7 @@ from msmemscope.configuration import (
     CANN_VARIABLES,
     SETTINGS_VARIABLE,
     Config,
+    HostSampling,
     LogLevel,
     cann_directory,
     new_session,
@@ -356,10 +357,10 @@ def _why_nothing(config: Config, ledger: Ledger, end: ProgramEnd, left: Sequence
         who = f"process{'' if len(left) == 1 else 'es'} {', '.join(map(str, left))}"
         yield f"not yet: the program left {who} running; what is recorded later is in msmemscope summary {_shown(config.output)}"
         return
-    yield from _without_memory(ledger, end)
+    yield from _without_memory(config, ledger, end)
 
 
-def _without_memory(ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
+def _without_memory(config: Config, ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
     """Why programs that would have been recorded had nothing to record."""
     if end.exit_status != 0:
         yield f"the program ended with status {end.exit_status} before it used memory that is recorded"
@@ -370,8 +371,10 @@ def _without_memory(ledger: Ledger, end: ProgramEnd) -> Iterator[str]:
         return
     elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
         yield "torch or CANN was loaded, and no tensor was allocated"
+    elif config.host is HostSampling.OFF:
+        yield "neither torch nor CANN was loaded, and other host memory is not recorded with --host=off"
     else:
-        yield "neither torch nor CANN was loaded; memory of NumPy and of Python alone is not recorded"
+        yield "neither torch nor CANN was loaded, and little other host memory was used"
 
 
 def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:

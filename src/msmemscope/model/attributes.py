@@ -79,6 +79,11 @@ class AttributeKey(IntEnum):
     MORE_BLOCKS = 80
     MORE_UNTIL = 81
     IS_TRAINED = 82
+    CONTAINER_TYPE = 90
+    ENTRY_TYPE = 91
+    FIRST_ENTRIES = 92
+    FIRST_SEQUENCE = 93
+    PRIVATE_BYTES = 94
 
 
 class AttributeType(Enum):
@@ -187,6 +192,11 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.MORE_BLOCKS, "more_blocks", _NUMBER),
         (AttributeKey.MORE_UNTIL, "more_until", _NUMBER),
         (AttributeKey.IS_TRAINED, "trained", _SWITCH),
+        (AttributeKey.CONTAINER_TYPE, "container_type", _TEXT),
+        (AttributeKey.ENTRY_TYPE, "entry_type", _TEXT),
+        (AttributeKey.FIRST_ENTRIES, "first_entries", _NUMBER),
+        (AttributeKey.FIRST_SEQUENCE, "first_sequence", _NUMBER),
+        (AttributeKey.PRIVATE_BYTES, "private_bytes", _NUMBER),
     )
 )
 """All of them, by rising key."""

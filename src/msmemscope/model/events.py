@@ -32,6 +32,8 @@ class EventKind(IntEnum):
     ATEN_END = 11
     ATB_START = 12
     ATB_END = 13
+    CONTAINER = 14
+    """A container of the program has grown from look to look: `size` is the number of its entries."""
     KERNEL_LAUNCH = 20
     KERNEL_EXECUTE_START = 21
     KERNEL_EXECUTE_END = 22
@@ -186,6 +188,7 @@ ROWLESS_KINDS: Final = (
     EventKind.HOST_SAMPLE,
     EventKind.HOST_SAMPLE_FREE,
     EventKind.HOST_MEMORY,
+    EventKind.CONTAINER,
     *ALLOCATOR_KINDS,
     *WATCH_KINDS,
 )

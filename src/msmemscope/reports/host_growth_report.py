@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.reports.host_growth_words import host_growth_words
+from msmemscope.reports.host_growth_words import COPIED_REMEDY, copied_words, host_growth_words
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
+    from msmemscope.analysis.host.copied_pages import CopiedPages
     from msmemscope.analysis.leaks.host_growth import HostGrowth
     from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
     from msmemscope.reports.report_text import ReportWriter
@@ -25,6 +26,14 @@ def write_pinned_growth(writer: ReportWriter, found: PinnedGrowth | None) -> Non
             "Copy to memory that is not pinned, pin one buffer for all, or set "
             "PYTORCH_NPU_ALLOC_CONF=pinned_max_cached_size_mb:1.",
             indent=0,
+        )
+
+
+def write_copied_pages(writer: ReportWriter, found: CopiedPages | None) -> None:
+    """Write how much a forked process copied of its parent's memory, if that is much."""
+    if found is not None:
+        writer.sentence(
+            f"Host memory: {format_bytes(found.copied_bytes)} {copied_words(found)}. {COPIED_REMEDY}", indent=0
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.units import format_bytes
+from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
+    from msmemscope.analysis.host.copied_pages import CopiedPages
     from msmemscope.analysis.leaks.host_growth import HostGrowth
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
@@ -19,12 +20,28 @@ KEPT_FREE_REMEDY: Final = "Set MALLOC_ARENA_MAX=2, preload jemalloc, or call mal
 """The advice about that."""
 HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what that line makes only adds up."
 """The advice about a line that makes memory which stays."""
+CONTAINER_REMEDY: Final = "Remove its entries when they are done with, or give it a bound: so far it only grows."
+"""The advice about a container that keeps it."""
+
+COPIED_REMEDY: Final = "Keep such data as one array, tensor or buffer of bytes: forked processes go on to share it."
+"""The advice about memory that forked processes copy by reading."""
+
+
+def copied_words(found: CopiedPages) -> str:
+    """Return how a forked process got memory of its parent, and which container it reads."""
+    one = found.container
+    return (
+        "copied from the process that forked this one: to read Python objects writes their reference counts, "
+        f"held by {one.held_by} ({one.kind}, {format_count(one.entries)} entries, {format_bytes(one.total_bytes)})"
+    )
 
 
 def host_growth_remedy(found: HostGrowth) -> str:
     """Return the advice that fits; empty where nothing is known that would help."""
     if found.is_kept_free:
         return KEPT_FREE_REMEDY
+    if found.container is not None:
+        return CONTAINER_REMEDY
     return HOST_MEMORY_REMEDY if found.site is not None else ""
 
 
@@ -33,7 +50,10 @@ def host_growth_words(found: HostGrowth) -> str:
     when = f"in steps {found.first_step} to {found.last_step}" if found.is_over_steps else "over the run"
     if found.is_kept_free:
         return f"{when}, {KEPT_FREE}"
+    held = f", held by {found.container.words}" if found.container is not None else ""
     if found.site is not None:
         live = format_bytes(found.site.live_bytes)
-        return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}"
+        return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}{held}"
+    if held:
+        return f"{when}, outside of tensors{held}"
     return f"{when}, {UNEXPLAINED_HOST_MEMORY if found.is_sampled else OTHER_HOST_MEMORY}"

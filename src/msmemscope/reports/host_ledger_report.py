@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, TYPE_CHECKING, Final
 
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter
-from msmemscope.units import format_bytes, format_signed_bytes
+from msmemscope.units import format_bytes, format_count, format_signed_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.host.host_ledger import HostLedger
@@ -57,4 +57,20 @@ def render_host_ledger(
                 for row in found.lines.head(MOST_LINES).iter_rows(named=True)
             ],
             labels=2,
+        )
+    if not found.containers.is_empty():
+        writer.gap()
+        writer.line("Containers that go on to grow", HEADING)
+        writer.table(
+            ("grown by", "entries", "new entries", "container"),
+            [
+                (
+                    format_bytes(row["grown_bytes"]),
+                    format_count(row["entries"]),
+                    format_count(row["grown_entries"]),
+                    f"{row['type']} of {row['entry_type']}: {row['held_by']}",
+                )
+                for row in found.containers.head(MOST_LINES).iter_rows(named=True)
+            ],
+            labels=1,
         )

@@ -23,7 +23,7 @@ from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name, device_word, is_accelerator
 from msmemscope.model.owners import driver_owner
 from msmemscope.model.pools import Pool, is_pinned_memory, pool_word
-from msmemscope.reports.host_growth_report import write_host_growth, write_pinned_growth
+from msmemscope.reports.host_growth_report import write_copied_pages, write_host_growth, write_pinned_growth
 from msmemscope.reports.report_text import ALARM, HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count
 
@@ -92,6 +92,7 @@ def render_leaks(
     _driver(writer, found.driver_leaks)
     write_pinned_growth(writer, found.pinned_growth)
     write_host_growth(writer, found.host_growth)
+    write_copied_pages(writer, found.copied_pages)
     if not found.step_leaks.leaked.is_empty() or found.fluctuation.pools:
         writer.gap()
     for _, part in _sorted_parts(found.step_leaks.leaked, "device"):

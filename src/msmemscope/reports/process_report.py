@@ -62,6 +62,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.HOST_SAMPLE: "samples of host memory",
     EventKind.HOST_SAMPLE_FREE: "ends of samples of host memory",
     EventKind.HOST_MEMORY: "figures of host memory",
+    EventKind.CONTAINER: "containers that grew",
 }
 
 

@@ -397,8 +397,9 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
     from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY
-    from msmemscope.reports.host_growth_words import host_growth_remedy, host_growth_words
+    from msmemscope.reports.host_growth_words import COPIED_REMEDY, copied_words, host_growth_remedy, host_growth_words
 
+    copied = process.leaks.copied_pages
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
     leaking = process.leaks.step_leaks.leaking_sites
     if pinned is not None and leaking.filter(pl.col("device") == DEVICE_CPU, pl.col("pool") == Pool.HAL).is_empty():
@@ -413,8 +414,18 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
             growth_bytes=pinned.bytes_per_step,
         )
     if growth is None or not growth.is_growing:
+        if copied is not None:
+            yield Verdict(
+                VerdictKind.HOST_MEMORY,
+                DEVICE_CPU,
+                Pool.HOST,
+                copied.copied_bytes,
+                "",
+                copied_words(copied),
+                (process,),
+                remedy=COPIED_REMEDY,
+            )
         return
-
     yield Verdict(
         VerdictKind.HOST_MEMORY,
         DEVICE_CPU,

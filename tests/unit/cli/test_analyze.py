@@ -26,6 +26,7 @@ RESULT_KEYS = {
         "host_growth",
         "host_rise",
         "is_growth_ruled_out",
+        "copied_pages",
         "pinned_growth",
         "driver_leaks",
         "coverage",

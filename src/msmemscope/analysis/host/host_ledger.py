@@ -1,11 +1,12 @@
 """The resident memory of a process as a sum of parts, at its peak and at the end.
 
-    resident = blocks + samples + before recording + kept free + files + unknown
+    resident = blocks + samples + before work + kept free + files + unknown
 
 - Blocks are CPU tensors and pinned memory. They are exact.
-- Samples stand for the other allocations since recording began: Python objects, arrays, native memory, stacks of
+- Samples stand for the other allocations since then: Python objects, arrays, native memory, stacks of
   threads. They are estimates: of n samples the error is about 1 in the square root of n.
-- The memory before recording is the first figure, without the blocks of that moment.
+- The memory before work is the first figure, without the blocks of that moment. Modules that are imported before the
+  program begins its own work are in it, and so is a framework.
 - Memory that is kept free, and memory of files, are figures of the C library and the kernel.
 - Unknown is the rest. It is negative where allocated memory was never touched, or where samples stand for too much. The
   memory of a device that is emulated in the process is in it: most of what its driver hands out is never touched.
@@ -20,9 +21,11 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
 from msmemscope.analysis.host.host_figures import host_figures, is_emulated
 from msmemscope.analysis.host.host_samples import HostSamples
 from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import MemoryUse
 
@@ -33,12 +36,13 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 SUBJECT: Final = Subject("Host memory")
 
 TENSORS: Final = "CPU tensors"
 PINNED: Final = "pinned memory"
-BEFORE: Final = "in use before recording began"
+BEFORE: Final = "interpreter and libraries, before work began"
 KEPT_FREE: Final = "freed, and kept by the C library"
 FILES: Final = "mapped files and shared memory"
 UNKNOWN: Final = "unknown"
@@ -74,6 +78,8 @@ class HostLedger:
     """LEDGER_SCHEMA."""
     lines: pl.DataFrame
     """LINE_SCHEMA."""
+    containers: pl.DataFrame
+    """CONTAINER_SCHEMA: those that grew to near the end."""
     course: pl.DataFrame
     """COURSE_SCHEMA."""
     peak_bytes: int
@@ -102,20 +108,29 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         coverage = coverage.without_answer(
             ["no figure of host memory was recorded; steps and samples (--host=sampled) bring them"]
         )
-        nothing = (LEDGER_SCHEMA.to_frame(), LINE_SCHEMA.to_frame(), COURSE_SCHEMA.to_frame())
+        nothing = (
+            LEDGER_SCHEMA.to_frame(),
+            LINE_SCHEMA.to_frame(),
+            CONTAINER_SCHEMA.to_frame(),
+            COURSE_SCHEMA.to_frame(),
+        )
         return HostLedger(*nothing, peak_bytes=0, end_bytes=0, is_sampled=False, coverage=coverage)
     if figures["files"].is_null().all():
         coverage = coverage.with_limits(["mapped files and shared memory were not looked at (--host=off)"])
     sequences = figures["sequence"].to_numpy()
     resident = (figures["anonymous"] + figures["files"].fill_null(0)).to_numpy()
     samples = HostSamples.of(recording)
+    is_set_up = _is_set_up(recording, sequences, samples)
+    samples = _without_set_up(recording, samples, sequences, is_set_up)
     exact = _blocks(recording, sequences)
     kinds = samples.by_kind(recording)
     sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
     known = sum([*exact.values(), *sampled.values()], figures["kept"].to_numpy())
-    before = max(int(figures["anonymous"][0] - known[0]), 0)
+    rest = (figures["anonymous"] - known).to_numpy()
+    # Behind the import of libraries it stays as it was then.
+    before = np.maximum(rest[np.maximum.accumulate(np.where(is_set_up, np.arange(len(rest)), 0))], 0)
     parts = exact | sampled | {
-        BEFORE: np.full(len(sequences), before),
+        BEFORE: before,
         KEPT_FREE: figures["kept"].to_numpy(),
         FILES: figures["files"].fill_null(0).to_numpy(),
     }  # fmt: skip
@@ -136,11 +151,46 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     return HostLedger(
         pl.DataFrame([*rows, (rest, int(unknown[peak]), None, int(unknown[end]))], LEDGER_SCHEMA, orient="row"),
         _lines(recording, samples.alive(0, int(sequences[peak])).without_imports(recording)),
+        growing_containers(recording),
         pl.DataFrame({name: values[moments] for name, values in course.items()}, COURSE_SCHEMA),
         peak_bytes=int(resident[peak]),
         end_bytes=int(resident[end]),
         is_sampled=not samples.rows.is_empty(),
         coverage=coverage,
+    )
+
+
+def _is_set_up(recording: Recording, sequences: Numbers, samples: HostSamples) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return for each figure whether the program is being set up: it imports, and its own work has not begun.
+
+    Args:
+        recording: With HOST_MEMORY events.
+        sequences: Of the figures.
+        samples: All of the process.
+    """
+    own = samples.without_imports(recording).rows["sequence"]
+    imported = samples.rows["sequence"].filter(~samples.rows["sequence"].is_in(own.implode()))
+    found = sequences <= (min(int(one) for one in (*imported.tail(1), *own.head(1))) if imported.len() else 0)
+    moments = recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY).join(
+        recording.attributes.select("attribute_id", "when").drop_nulls(), on="attribute_id", how="inner"
+    )
+    begins, ends = (
+        np.searchsorted(sequences, moments.filter(pl.col("when") == word)["sequence"].to_numpy())
+        for word in ("import", "imported")
+    )
+    for end in ends:
+        # The import of a framework that began before the first figure has no beginning here.
+        found[max(begins[begins <= end], default=0) : end + 1] = True
+    found[0] = True
+    return found
+
+
+def _without_set_up(recording: Recording, samples: HostSamples, sequences: Numbers, is_set_up: Any) -> HostSamples:
+    """Leave out what is imported while the program is set up: much of it is never touched."""
+    own = samples.without_imports(recording).rows["sequence"]
+    place = np.clip(np.searchsorted(sequences, samples.rows["sequence"].to_numpy()) - 1, 0, None)
+    return HostSamples(
+        samples.rows.filter(pl.col("sequence").is_in(own.implode()) | ~pl.Series(is_set_up[place], dtype=pl.Boolean))
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.host.growing_containers import container_behind
 from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures
 from msmemscope.analysis.host.host_samples import HostSamples, HostSite
 from msmemscope.model.events import EventKind
@@ -31,6 +32,7 @@ from msmemscope.units import format_bytes
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from msmemscope.analysis.host.growing_containers import GrowingContainer
     from msmemscope.recording import Recording
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -53,6 +55,10 @@ _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
 """The part of the sampled growth that a line must have made to be named."""
+_MOST_ERRORS: Final = 3
+"""Standard errors by which samples may differ from a growth that they explain."""
+_LEAST_KEPT: Final = 1 / 4
+"""The part of the growth that a container must keep to be named."""
 _STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
 """Stretches of a run without steps. The line must go on in each of the first ones, or in each of the second ones."""
 _LEAST_OF_STRETCH: Final = 0.05
@@ -73,7 +79,7 @@ class HostGrowth:
     """Memory that belongs to no file at the end of `last_step`, with CPU tensors."""
     growth_bytes: int
     """From the end of `first_step` to the end of `last_step`, without CPU tensors; negative if it shrank. Over the run:
-    the bytes of its samples, without imports.
+    from the first figure on, if samples without imports explain it; otherwise the bytes of these samples.
     """
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
@@ -83,6 +89,8 @@ class HostGrowth:
     """The line that made most of it; None where samples do not say."""
     is_sampled: bool = False
     """Whether allocations were sampled while it grew."""
+    container: GrowingContainer | None = None
+    """The container of the program that keeps it; None where none is known."""
 
     @property
     def is_over_steps(self) -> bool:
@@ -127,7 +135,10 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     """
     samples = HostSamples.of(recording)
     over_steps = _growth_over_steps(recording, samples)
-    return _growth_of_the_run(recording, samples) if over_steps is None else over_steps
+    found = _growth_of_the_run(recording, samples) if over_steps is None else over_steps
+    if found is None or not found.is_growing or found.is_kept_free:
+        return found
+    return dataclasses.replace(found, container=container_behind(recording, found.growth_bytes, _LEAST_KEPT))
 
 
 def rise_over_few_steps(recording: Recording) -> HostRise | None:
@@ -229,11 +240,12 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
     end = samples.most_alive()
     live = samples.alive(0, end).without_imports(recording)
-    if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
-        return None
     other = _used_bytes(recording, figures)
     last = max(int(np.searchsorted(figures["sequence"].to_numpy(), end, side="right")) - 1, 0)
     growth = int(other[: last + 1][-1] - other[0])
+    resident = int(figures["anonymous"][last])
+    if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
+        return _not_growing(recording, resident, growth)
     site, of_line = live.by_line(recording)[0]
     made = _made_in_stretches(recording, samples, of_line)
     is_growing = (
@@ -242,16 +254,23 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
         and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
     )
     if not is_growing:
-        return None
+        return _not_growing(recording, resident, growth)
     return HostGrowth(
         first_step=0,
         last_step=0,
-        resident_bytes=int(figures["anonymous"][last]),
-        growth_bytes=live.total_bytes,
+        resident_bytes=resident,
+        growth_bytes=growth if abs(growth - live.total_bytes) <= _MOST_ERRORS * live.error_bytes else live.total_bytes,
         is_growing=True,
         site=site,
         is_sampled=True,
     )
+
+
+def _not_growing(recording: Recording, resident_bytes: int, growth_bytes: int) -> HostGrowth | None:
+    """Of a program without blocks samples are all that is known; with blocks they alone do not rule growth out."""
+    if not recording.blocks.is_empty():
+        return None
+    return HostGrowth(0, 0, resident_bytes, growth_bytes, is_growing=False, is_sampled=True)
 
 
 def _made_in_stretches(recording: Recording, samples: HostSamples, of_line: HostSamples) -> Bytes:

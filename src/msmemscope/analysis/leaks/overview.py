@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.host.copied_pages import CopiedPages, find_copied_pages
 from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
 from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leaks
@@ -19,7 +20,9 @@ from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
-from msmemscope.analysis.recorded import Need
+from msmemscope.analysis.recorded import Need, Recorded
+from msmemscope.model.events import EventKind
+from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
 
 if TYPE_CHECKING:
     from msmemscope.analysis.leaks.growing_sites import GrowthOptions
@@ -30,6 +33,21 @@ if TYPE_CHECKING:
 SUBJECT: Final = Subject(
     "Leaks", needed=(Need.ALLOCATIONS, Need.ALL_STEPS), helpful=(Need.FREES, Need.STACKS, Need.STEPS)
 )
+
+_HOST_SUBJECT: Final = Subject("Growth of host memory", needed=(Need.HOST_SAMPLES,), helpful=(Need.STACKS,))
+"""The same of a program without tensors, whose host memory alone is known."""
+
+
+def subject_of(recorded: Recorded) -> Subject:
+    """Choose what an answer about leaks needs.
+
+    Args:
+        recorded: The contents of the recording.
+    """
+    has_blocks = recorded.counts.get(EventKind.MALLOC, 0) > 0
+    has_tensors = has_blocks or any(f"observed.{source}" in recorded.facts for source in (*CPU_SOURCES, *NPU_SOURCES))
+    has_host = any(recorded.counts.get(kind, 0) for kind in (EventKind.HOST_SAMPLE, EventKind.HOST_MEMORY))
+    return _HOST_SUBJECT if has_host and not has_tensors else SUBJECT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +88,13 @@ class LeakOverview:
     """Of pinned memory that torch's allocator keeps; None where it does not grow."""
     coverage: Coverage
     """The coverage of the answer."""
+    copied_pages: CopiedPages | None = None
+    """Of a forked process: memory that it copied from its parent by reading; None where that is little."""
+
+    @property
+    def is_of_host_alone(self) -> bool:
+        """Whether the program had no tensors: then its host memory is judged, and nothing else."""
+        return self.coverage.is_answered and self.coverage.question == _HOST_SUBJECT.title
 
     @property
     def step_source(self) -> StepSource:
@@ -119,5 +144,6 @@ def find_leaks(
         None if host_growth is not None else rise_over_few_steps(recording),
         rules_out_growth(recording),
         find_pinned_growth(recording),
-        coverage_of(SUBJECT, recording),
+        coverage_of(subject_of(Recorded.of(recording)), recording),
+        find_copied_pages(recording),
     )

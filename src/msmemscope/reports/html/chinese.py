@@ -93,6 +93,20 @@ CHINESE_TEXTS: Final = {
     "All parts add up to the resident memory. Samples estimate the parts that have an error.": (
         "所有部分之和等于常驻内存。有误差的部分由采样估计。"
     ),
+    "Containers that go on to grow": "仍在增长的容器",
+    "grown by": "增长",
+    "entries": "条目数",
+    "new entries": "新增条目数",
+    "type": "类型",
+    "type of its entries": "条目类型",
+    "container": "容器",
+    "Remove entries when they are done with, or give the container a bound.": "条目用完后请删除, 或给容器设上限。",
+    "Remove its entries when they are done with, or give it a bound: so far it only grows.": (
+        "条目用完后请删除, 或给它设上限: 目前它只增不减。"
+    ),
+    "Keep such data as one array, tensor or buffer of bytes: forked processes go on to share it.": (
+        "请把这类数据保存为一个数组、张量或字节缓冲区: fork 出的进程会继续共享它。"
+    ),
     "part": "部分",
     "at the peak": "峰值时",
     "at the end": "结束时",
@@ -102,7 +116,7 @@ CHINESE_TEXTS: Final = {
     "CPU tensors": "CPU 张量",
     "pinned memory": "锁页内存",
     "unknown, and memory of the emulated device": "未知, 以及模拟设备的内存",
-    "in use before recording began": "记录开始前已在使用",
+    "interpreter and libraries, before work began": "解释器与库, 程序自身工作之前",
     "freed, and kept by the C library": "已释放, 仍被 C 库保留",
     "mapped files and shared memory": "文件映射和共享内存",
     "Reserved memory": "预留内存",
@@ -323,6 +337,7 @@ CHINESE_TEXTS: Final = {
     # --- what is left out
     "allocations": "分配",
     "frees": "释放",
+    "samples of host memory": "主机内存的采样",
     "accesses": "访问",
     "launches of kernels": "kernel 的启动",
     "call stacks": "调用栈",

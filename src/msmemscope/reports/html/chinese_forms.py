@@ -81,11 +81,20 @@ CHINESE_FORMS: Final = {
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 已释放, 但被 C 库保留在其他内存块之间的空隙中[ ({who})]"
     ),
     "host memory: {size} on {device} at {site}, {growth} per step, in steps {first} to {last}, outside of tensors: about {other} of "
-    "that line are alive, {said}[ ({who})]": (
-        "主机内存: {device} 上 {size}, 位于 {site}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 该行约有 {other} 仍存活, {said}[ ({who})]"
+    "that line are alive, {said}[, held by {chain}][ ({who})]": (
+        "主机内存: {device} 上 {size}, 位于 {site}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 该行约有 {other} 仍存活, {said}"
+        "[, 被 {chain} 持有][ ({who})]"
     ),
-    "host memory: {size} on {device} at {site}, over the run, outside of tensors: about {other} of that line are alive, {said}[ ({who})]": (
-        "主机内存: {device} 上 {size}, 位于 {site}, 在整个运行期间, 不属于张量: 该行约有 {other} 仍存活, {said}[ ({who})]"
+    "host memory: {size} on {device} at {site}, over the run, outside of tensors: about {other} of that line are alive, {said}"
+    "[, held by {chain}][ ({who})]": (
+        "主机内存: {device} 上 {size}, 位于 {site}, 在整个运行期间, 不属于张量: 该行约有 {other} 仍存活, {said}[, 被 {chain} 持有][ ({who})]"
+    ),
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors, held by {chain}[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量, 被 {chain} 持有[ ({who})]"
+    ),
+    "host memory: {size} on {device}, copied from the process that forked this one: to read Python objects writes their reference "
+    "counts, held by {chain}[ ({who})]": (
+        "主机内存: {device} 上 {size}, 从 fork 出本进程的进程复制而来: 读取 Python 对象会写入其引用计数, 被 {chain} 持有[ ({who})]"
     ),
     "host memory: {size} on {device}[ at {site}], {growth} per step, in steps {first} to {last}, pinned: torch's allocator gives none "
     "of it back, so that sizes which come once add up[ ({who})]": (

@@ -144,7 +144,20 @@ def host_tables(result: HostLedger) -> Sequence[ReportTable]:
             TableColumn("line", "site", _SITE),
         ),
     )
-    return [table for table in (parts, lines) if table.rows]
+    containers = table_of(
+        "Containers that go on to grow",
+        result.containers,
+        (
+            TableColumn("grown by", "grown_bytes", _BYTES),
+            TableColumn("entries", "entries"),
+            TableColumn("new entries", "grown_entries"),
+            TableColumn("type", "type"),
+            TableColumn("type of its entries", "entry_type"),
+            TableColumn("container", "held_by"),
+        ),
+        note="Remove entries when they are done with, or give the container a bound.",
+    )
+    return [table for table in (parts, lines, containers) if table.rows]
 
 
 def reserved_tables(result: ReservedResult) -> Sequence[ReportTable]:

@@ -1,0 +1,39 @@
+// Looks at the containers of the program: when the next one is due, and what was found.
+//
+// A look follows references of Python objects, so it needs the interpreter at rest between two instructions. Samples of
+// host memory say that time has passed; whoever follows references is told of it, and decides when to look.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msmemscope {
+namespace container_looks {
+
+// A container with more entries than at the looks before.
+struct Container {
+    std::uint64_t address;
+    std::uint64_t entries;
+    std::uint64_t first_entries;   // at the look that saw it first
+    std::uint64_t first_sequence;  // of the next event at that look
+    std::uint64_t bytes;           // an estimate, with what its entries alone refer to
+    const char* chain;             // of references, from a variable of the program
+    const char* container_type;
+    const char* entry_type;
+};
+
+#pragma GCC visibility push(default)
+// ask is called once, when a sample is taken that much later, inside of the allocation: it may do next to nothing. A
+// forked child awaits nothing.
+void await(std::uint64_t delay_ns, void (*ask)() noexcept) noexcept;
+void await_no_more() noexcept;
+
+// False if nothing is recorded.
+bool note(const Container& container) noexcept;
+#pragma GCC visibility pop
+
+// To be called with the time where a sample is taken.
+void ask_if_due(std::uint64_t now_ns) noexcept;
+
+}  // namespace container_looks
+}  // namespace msmemscope

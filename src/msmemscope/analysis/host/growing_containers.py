@@ -1,0 +1,153 @@
+"""Containers of the program that have gone on to grow: lists, dictionaries, sets, deques, and the objects of a class.
+
+The observed process looks at its containers now and then, and records those that have grown since several looks. One
+that was not recorded late in the run has stopped: it was filled, or has a bound. The bytes are estimates: some of the
+newest entries stand for all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from msmemscope.model.events import EventKind
+from msmemscope.units import format_bytes, format_count
+
+if TYPE_CHECKING:
+    from msmemscope.recording import Recording
+
+CONTAINER_SCHEMA: Final = pl.Schema(
+    {
+        "held_by": pl.String(), "type": pl.String(), "entry_type": pl.String(), "entries": pl.Int64(),
+        "grown_entries": pl.Int64(), "total_bytes": pl.Int64(), "grown_bytes": pl.Int64(), "steps": pl.Int64(),
+        "seconds": pl.Float64(),
+    }
+)  # fmt: skip
+"""One row per container that grew to near the end of the run, the most grown bytes first.
+
+held_by: the chain of references to it: `Server.new_block_ids, from main.server`.
+type, entry_type: `list` and `str`; of the objects of a class `objects` and the class.
+entries: at the last look that saw it.
+total_bytes: of it and its entries, an estimate.
+grown_entries, grown_bytes: since the look that saw it first.
+steps, seconds: between both; no steps where the program has none.
+"""
+
+_LATE: Final = 0.6
+"""The part of the run that is over before the last look at what still grows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GrowingContainer:
+    """A container of the program, as the last look saw it."""
+
+    held_by: str
+    """The chain of references to it."""
+    type: str
+    entry_type: str
+    entries: int
+    grown_entries: int
+    total_bytes: int
+    grown_bytes: int
+    steps: int
+    seconds: float
+
+    @property
+    def kind(self) -> str:
+        """`list of str`, or `objects of Node`."""
+        return f"{self.type} of {self.entry_type}" if self.entry_type else self.type
+
+    @property
+    def words(self) -> str:
+        """The container, its type, its pace and its length: `main.seen (list of str, +200 per step, 600,000 now)`."""
+        grown = f"+{format_count(self.grown_entries)}"
+        pace = (
+            f"+{self.grown_entries / self.steps:,.3g} per step" if self.steps else f"{grown} in {self.seconds:,.3g} s"
+        )
+        each = format_bytes(round(self.grown_bytes / max(self.grown_entries, 1)))
+        return f"{self.held_by} ({self.kind}, {pace}, {format_count(self.entries)} now, {each} each)"
+
+
+def growing_containers(recording: Recording) -> pl.DataFrame:
+    """Return the containers that grew to near the end, CONTAINER_SCHEMA.
+
+    Args:
+        recording: With CONTAINER events and the steps of the program.
+    """
+    return _containers(recording, _LATE).filter(pl.col("grown_entries") > 0)
+
+
+def largest_container(recording: Recording) -> GrowingContainer | None:
+    """Return the container with most bytes, whether it grows or not; None if none was recorded.
+
+    Args:
+        recording: With CONTAINER events.
+    """
+    found = _containers(recording, 0).sort("total_bytes", descending=True, maintain_order=True)
+    return GrowingContainer(**found.row(0, named=True)) if found.height else None
+
+
+def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
+    """Return the containers as the last look saw them, CONTAINER_SCHEMA.
+
+    Args:
+        recording: With CONTAINER events and the steps of the program.
+        earliest: The part of the run that must be over before the last look at a container.
+    """
+    seen = recording.events.filter(pl.col("kind") == EventKind.CONTAINER)
+    if seen.is_empty():
+        return CONTAINER_SCHEMA.to_frame()
+    events = recording.events.filter(pl.col("timestamp_ns") > 0).select(
+        "sequence", pl.col("timestamp_ns").cast(pl.Int64)
+    )
+    moments = events["timestamp_ns"].to_numpy()
+    begin, end = int(moments.min()), int(moments.max())
+    facts = recording.attributes.select(
+        "attribute_id", "container_type", "entry_type", "first_entries", "first_sequence"
+    )
+    step_ends = recording.steps["end_sequence"].drop_nulls()
+    latest = (
+        seen.sort("sequence")
+        .unique("address", keep="last", maintain_order=True)
+        .filter(pl.col("timestamp_ns").cast(pl.Int64) >= begin + earliest * (end - begin))
+        .join(facts, on="attribute_id", how="inner", maintain_order="left")
+        .join(recording.strings.select(name_id="id", held_by="text"), on="name_id", how="inner", maintain_order="left")
+    )
+    at_first = events["sequence"].search_sorted(latest["first_sequence"])
+    first_ns = events["timestamp_ns"][at_first.clip(0, events.height - 1)]
+    grown = pl.col("size") - pl.col("first_entries").cast(pl.Int64)
+    return (
+        latest.with_columns(
+            type="container_type",
+            entries="size",
+            total_bytes=pl.col("extra").cast(pl.Int64),
+            grown_entries=grown,
+            grown_bytes=(pl.col("extra").cast(pl.Float64) * grown / pl.col("size")).cast(pl.Int64),
+            steps=pl.Series(
+                step_ends.search_sorted(latest["sequence"]).cast(pl.Int64)
+                - step_ends.search_sorted(latest["first_sequence"]).cast(pl.Int64)
+            ),
+            seconds=(latest["timestamp_ns"].cast(pl.Int64) - first_ns).clip(0) / 1e9,
+        )
+        .select(CONTAINER_SCHEMA.names())
+        .cast(CONTAINER_SCHEMA)
+        .sort("grown_bytes", descending=True, maintain_order=True)
+    )
+
+
+def container_behind(recording: Recording, growth_bytes: int, least_share: float) -> GrowingContainer | None:
+    """Return the container that keeps most of some growth; None where none keeps enough of it.
+
+    Args:
+        recording: With CONTAINER events and the steps of the program.
+        growth_bytes: Of the host memory of the process.
+        least_share: Of the growth, that the container must keep.
+    """
+    found = growing_containers(recording)
+    # A container within another one, and the objects of a class in it, grow with it: what holds all has most bytes.
+    first = next(found.iter_rows(named=True), None)
+    if first is None or first["grown_bytes"] < least_share * growth_bytes:
+        return None
+    return GrowingContainer(**first)

@@ -1,0 +1,119 @@
+"""Estimates of the memory that the entries of a container keep.
+
+Some of the newest entries stand for all. Objects that others refer to as well count nothing: they would stay without
+the container. No code of the program runs: sizes are asked of the types of Python, whatever a subclass says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_SAMPLED = 16
+_INNER = 8
+"""Entries that stand for all of a container within an entry."""
+_DEEPEST = 4
+_MOST_REFERENCES = 12
+"""References to an object that one container and this search have, at most."""
+_COLLECTED_BYTES = 16
+"""In front of each object that the garbage collector follows."""
+_GRAIN = 16
+"""Blocks of memory are multiples of so many bytes."""
+_PLAIN = (str, bytes, bytearray, int, float, complex, list, dict, tuple, set, frozenset, deque)
+_COLLECTED = (list, dict, tuple, set, frozenset, deque)
+
+
+class EntryFacts(NamedTuple):
+    """The known facts of a container's entries."""
+
+    type_name: str
+    """Of the newest ones: `str`, or `int to list` of a dictionary."""
+    total_bytes: int
+    """Of the container and its entries, an estimate."""
+
+
+def facts_of_entries(container: Any) -> EntryFacts:
+    """Estimate the memory of a list, dictionary, set or deque with what it alone keeps.
+
+    Args:
+        container: Of one of these types or a subclass.
+
+    Raises:
+        RuntimeError: Another thread changed it meanwhile.
+    """
+    kind = _plain_type(container)
+    newest = _newest(container, kind)
+    own = kind.__sizeof__(container) + _COLLECTED_BYTES
+    if kind is dict:
+        pairs = [newest[place : place + 2] for place in range(0, len(newest), 2)]
+        name = " to ".join(type(one).__name__ for one in pairs[0]) if pairs else ""
+        mean = sum(_size(key, 1) + _size(value, 1) for key, value in pairs) / max(len(pairs), 1)
+    else:
+        name = type(newest[0]).__name__ if newest else ""
+        mean = sum(_size(one, 1) for one in newest) / max(len(newest), 1)
+    return EntryFacts(name, own + round(mean * _length(container, kind)))
+
+
+def size_of_object(value: Any) -> int:
+    """Estimate the memory of an object with what it alone keeps, in bytes."""
+    return _size(value, 0)
+
+
+def _plain_type(value: Any) -> Any:
+    return next((kind for kind in _PLAIN if issubclass(type(value), kind)), object)
+
+
+def _length(container: Any, kind: Any) -> int:
+    length: int = kind.__len__(container)
+    return length
+
+
+def _newest(container: Any, kind: Any, most: int = _SAMPLED) -> list[Any]:
+    """Some entries: of a dictionary keys and values by turns; of a set any."""
+    if kind in {list, tuple}:
+        return list(kind.__getitem__(container, slice(-most, None)))
+    if kind is dict:
+        return list(itertools.chain.from_iterable(itertools.islice(reversed(dict.items(container)), most)))
+    begin: Callable[[Any], Iterable[Any]] = deque.__reversed__ if kind is deque else kind.__iter__
+    return list(itertools.islice(begin(container), most))
+
+
+def _size(value: Any, depth: int) -> int:
+    if sys.getrefcount(value) > _MOST_REFERENCES and depth:
+        return 0
+    kind = _plain_type(value)
+    array = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if array is not None and issubclass(type(value), array):
+        is_own = vars(array)["base"].__get__(value) is None
+        return _rounded(object.__sizeof__(value)) + (vars(array)["nbytes"].__get__(value) if is_own else 0)
+    own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
+    if depth >= _DEEPEST:
+        return _rounded(own)
+    if kind in _COLLECTED:
+        inner = _newest(value, kind, _INNER)
+        length = _length(value, kind) * (2 if kind is dict else 1)
+        return _rounded(own) + round(sum(_size(one, depth + 1) for one in inner) / max(len(inner), 1) * length)
+    if kind is object:
+        return _rounded(own + _COLLECTED_BYTES) + _size_of_attributes(value, depth + 1)
+    return _rounded(own)
+
+
+def _size_of_attributes(value: Any, depth: int) -> int:
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return 0
+    if type(attributes) is not dict:
+        return 0
+    # Objects of a class share the keys. Since Python 3.11 an object has the values alone, and no dictionary.
+    own = 8 * len(attributes) + 16 if sys.version_info >= (3, 11) else dict.__sizeof__(attributes)
+    return _rounded(own) + sum(_size(one, depth) for one in list(attributes.values())[:_INNER])
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _GRAIN) * _GRAIN

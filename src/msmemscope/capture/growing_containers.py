@@ -1,0 +1,160 @@
+"""Looks at the containers of the program: lists, dictionaries, sets and deques that grow from look to look.
+
+Where Python objects add up, the line that made them is often innocent: the fault is that something keeps them. So each
+look counts the entries of all containers that variables lead to, and the objects of each class. Those that have grown
+at several looks are recorded, with the chain of references to them and an estimate of their bytes.
+
+A look comes when a sample of host memory is taken, or a step ends, and a quarter of the run's time has passed since the
+one before. All looks together take about a hundredth of the run's time. The last one comes as the process ends, and has
+the time of a search for holders. Nothing is kept alive and nothing changed. A look happens between two instructions of
+the program, so no allocator is at work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+from msmemscope import _native
+from msmemscope.capture.bounds import bound_of
+from msmemscope.capture.entry_sizes import facts_of_entries, size_of_object
+from msmemscope.capture.reference_chains import chain_text
+from msmemscope.capture.search_roots import SearchRoots
+from msmemscope.model.containers import OBJECTS_OF_CLASS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_NANOSECONDS_PER_MS = 1_000_000
+_NEXT_AFTER = 4
+"""The next look comes when one in so many of the time of the run has passed since this one."""
+_LEAST_PAUSE_NS = 200_000_000
+_SHARE = 500
+"""A look has one in so many of the time of the run: all of them together a hundredth, as each is a quarter later."""
+_LEAST_TIME_NS = 2_000_000
+_MOST_TIME_NS = 100_000_000
+_MOST_GROWING = 32
+"""Containers, and classes, that a look returns."""
+_MOST_NAMED = 8
+_LEAST_BYTES = 1 << 18
+"""By which a container must have grown for its chain to be looked up."""
+_LEAST_SHARED_BYTES = 1 << 24
+"""Of a container that a process has from its parent."""
+
+
+class ContainerLooks:
+    """When to look, in one process.
+
+    Args:
+        limit_ms: Asks how long the last look may take; with 0 there are no looks at all.
+    """
+
+    def __init__(self, limit_ms: Callable[[], int]) -> None:
+        self._limit_ms = limit_ms
+        self._is_forked = False
+        self._begin()
+
+    def begin_anew(self) -> None:
+        """Nothing was looked at yet: a process that is forked has a log of its own."""
+        self._is_forked = True
+        self._begin()
+
+    def _begin(self) -> None:
+        self._began_ns = monotonic_ns()
+        self._is_looking = False
+        self._has_ended = False
+        _native.forget_containers()
+        self._await_next()
+
+    def step_ended(self) -> None:
+        """A step has ended; never raises."""
+        if monotonic_ns() >= self._next_ns:
+            self.look()
+
+    def look(self) -> None:
+        """Look now; never raises."""
+        elapsed_ns = monotonic_ns() - self._began_ns
+        self._look(max(_LEAST_TIME_NS, min(elapsed_ns // _SHARE, _MOST_TIME_NS)), process_ends=False)
+        self._await_next()
+
+    def process_ends(self) -> None:
+        """Look for the last time; never raises."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        _native.await_container_look(-1, None)
+        self._look(self._limit_ms() * _NANOSECONDS_PER_MS, process_ends=True)
+
+    def _await_next(self) -> None:
+        now_ns = monotonic_ns()
+        pause_ns = max((now_ns - self._began_ns) // _NEXT_AFTER, _LEAST_PAUSE_NS)
+        self._next_ns = now_ns + pause_ns
+        if self._limit_ms() > 0:
+            _native.await_container_look(pause_ns, self.look)
+
+    def _look(self, limit_ns: int, *, process_ends: bool) -> None:
+        # A step may end on another thread while this one looks.
+        if self._is_looking or self._limit_ms() <= 0:
+            return
+        self._is_looking = True
+        try:
+            roots = SearchRoots(process_ends=process_ends)
+            every = list(roots)
+            found, largest, _ = _native.growing_containers(every, roots.of_program, deque, limit_ns, _MOST_GROWING)
+            if self._is_forked:
+                # It copies what it shares with its parent, even if it only reads. The sequence stands for no look.
+                found.extend((path, entries, entries, 0) for path, entries in largest)
+            del largest
+            _record(found, roots)
+        except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
+            _native.note_fact("unobserved.containers", f"{type(error).__name__}: {error}")
+        finally:
+            self._is_looking = False
+
+
+def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) -> None:
+    """Record what has grown by most, in bytes."""
+    known = []
+    for path, entries, first_entries, first_sequence in found:
+        try:
+            type_name, entry_type, size = _facts(path[-1], entries)
+        except RuntimeError:
+            continue  # another thread is just changing it
+        grown = size * (entries - first_entries) // entries
+        if grown >= _LEAST_BYTES or (grown == 0 and size >= _LEAST_SHARED_BYTES):
+            known.append((grown, path, type_name, entry_type, size, entries, first_entries, first_sequence))
+    found.clear()
+    known.sort(key=lambda one: (-one[0], -one[4]))
+    filled_places: dict[int, int] = {}
+    for _, path, type_name, entry_type, size, entries, first_entries, first_sequence in known[:_MOST_NAMED]:
+        # One with a bound fills up, and then grows no more.
+        if type_name != OBJECTS_OF_CLASS and bound_of(path, len(path) - 1, filled_places) is not None:
+            continue
+        chain = chain_text(path, roots.names, filled_places)
+        _native.note_container(id(path[-1]), chain, type_name, entry_type, entries, first_entries, first_sequence, size)
+
+
+def _facts(last: Any, entries: int) -> tuple[str, str, int]:
+    """The type of a container, that of its entries, and their bytes."""
+    if issubclass(type(last), (list, dict, set, frozenset, deque)):
+        facts = facts_of_entries(last)
+        return type(last).__name__, facts.type_name, facts.total_bytes
+    return OBJECTS_OF_CLASS, type(last).__name__, size_of_object(last) * entries
+
+
+_of_process: ContainerLooks | None = None
+
+
+def begin_in_process(limit_ms: Callable[[], int]) -> ContainerLooks:
+    """Begin, if that was not done yet.
+
+    Args:
+        limit_ms: As `ContainerLooks` takes it.
+    """
+    global _of_process  # noqa: PLW0603 - there is one per process
+    if _of_process is None:
+        _of_process = ContainerLooks(limit_ms)
+        os.register_at_fork(after_in_child=_of_process.begin_anew)
+    return _of_process

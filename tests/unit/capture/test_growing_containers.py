@@ -1,0 +1,148 @@
+"""Looks at containers: what has grown is found, nothing is kept or changed, and sizes are near the truth."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from msmemscope import _native
+from msmemscope.capture.entry_sizes import facts_of_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LIMIT_NS = 10**9
+
+
+class Node:
+    """An object of a program."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.text = f"a text of number {number}"
+
+
+@pytest.fixture(autouse=True)
+def _begin_anew() -> Iterator[None]:
+    _native.forget_containers()
+    yield
+    _native.forget_containers()
+
+
+def look(root: dict[str, Any]) -> list[tuple[list[Any], int, int, int]]:
+    """One look from the globals of an imagined module."""
+    found, _, is_complete = _native.growing_containers([root], 1, deque, LIMIT_NS, 64)
+    assert is_complete
+    return list(found)
+
+
+@pytest.mark.parametrize("kind", [list, set, deque, dict])
+def test_what_grows_from_look_to_look_is_found(kind: type[Any]) -> None:
+    """At the third look, with its path and the entries of the first; not where it stands still."""
+    inner: Any = kind()
+    root = {"server": [inner], "fixed": list(range(1000))}
+
+    def grow(first: int, last: int) -> None:
+        entries = range(first, last)
+        if kind is dict:
+            inner.update(dict.fromkeys(entries))
+        elif kind is set:
+            inner.update(entries)
+        else:
+            inner.extend(entries)
+
+    grow(0, 100)
+    assert look(root) == []
+    grow(100, 200)
+    assert look(root) == []
+    grow(200, 300)
+    ((path, entries, first_entries, _),) = look(root)
+    assert path[0] is root
+    assert path[-1] is inner
+    assert (entries, first_entries) == (300, 100)
+    del path
+    assert look(root) == []
+
+
+def test_what_shrinks_begins_anew() -> None:
+    """A list that is cleared now and then is never found."""
+    kept: list[int] = []
+    root = {"kept": kept}
+    for turn in range(12):
+        kept.extend(range(200))
+        if turn % 2:
+            kept.clear()
+            kept.extend(range(50))
+        assert look(root) == []
+
+
+def test_objects_of_a_class_are_counted() -> None:
+    """Where no container has them: each refers to the next."""
+    root: dict[str, Any] = {"head": None}
+    for _ in range(3):
+        for number in range(100):
+            node = Node(number)
+            node.text, root["head"] = root["head"], node
+        found = look(root)
+    ((path, entries, first_entries, _),) = found
+    assert type(path[-1]) is Node
+    assert (entries, first_entries) == (300, 100)
+
+
+def test_nothing_is_kept_and_nothing_changed() -> None:
+    """Objects die when their last reference goes, and have as many references as before."""
+    nodes = [Node(number) for number in range(100)]
+    root = {"nodes": nodes}
+    counts = [sys.getrefcount(node) for node in nodes]
+    was_enabled = gc.isenabled()
+    look(root)
+    assert [sys.getrefcount(node) for node in nodes] == counts
+    assert gc.isenabled() == was_enabled
+    one = weakref.ref(nodes[50])
+    nodes.clear()
+    assert one() is None
+
+
+def _strings(number: int) -> str:
+    return str(number).zfill(500)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: [_strings(number) for number in range(2000)],
+        lambda: {number + 10**6: [float(number + place) for place in range(100)] for number in range(2000)},
+        lambda: deque(bytes(300 + number % 7) for number in range(2000)),
+        lambda: {f"text {number}" for number in range(5000)},
+        lambda: [np.full(1000, number) for number in range(500)],
+        lambda: [Node(number) for number in range(3000)],
+        lambda: [(number + 10**6, {"answer": _strings(number)}) for number in range(2000)],
+    ],
+    ids=["strings", "lists by number", "bytes", "set", "arrays", "objects", "tuples with dictionaries"],
+)
+def test_sizes_are_near_what_was_allocated(make: Callable[[], Any]) -> None:
+    """The truth is the blocks that tracemalloc knows, each a multiple of 16 bytes."""
+    make()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = make()
+        blocks = [trace.size for trace in tracemalloc.take_snapshot().traces]
+    finally:
+        tracemalloc.stop()
+    truth = sum(-(-size // 16) * 16 for size in blocks)
+    assert facts_of_entries(kept).total_bytes == pytest.approx(truth, rel=0.1)
+
+
+def test_what_others_have_too_counts_nothing() -> None:
+    """A text that all entries share would stay without the container."""
+    text = _strings(1)
+    kept = [text] * 5000
+    assert facts_of_entries(kept).total_bytes < 2 * sys.getsizeof(kept)
