@@ -1,8 +1,8 @@
 """Prints the table of measures: `python -m tests.measures`, or `make measures`.
 
 Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU. The answers are
-compared with that truth. The programs are the leak zoo, planted inefficiencies, owners of tensors, reasons to run out
-of memory, and programs after public reports.
+compared with that truth. The programs are the leak zoo, the zoo of host memory, planted inefficiencies, owners of
+tensors, reasons to run out of memory, and programs after public reports.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.host_zoo.catalogue import host_programs
+from tests.host_zoo.measure import as_measure as as_measure_of_host
+from tests.host_zoo.measure import measure as measure_host
 from tests.leak_zoo import catalogue as leaks
 from tests.leak_zoo.scoring import measure as measure_leaks
 from tests.leak_zoo.scoring import run_zoo
@@ -85,6 +88,17 @@ def public_reports(_folder: Path, device: str) -> Iterable[Measure]:
     return as_measure(judged, device)
 
 
+def host_memory(_folder: Path, device: str) -> Iterable[Measure]:
+    """Growth of host memory, on the CPU alone; programs that are not right are named."""
+    if device != "cpu":
+        return ()
+    judged = list(measure_host(host_programs()))
+    for row in judged:
+        if row.outcome is not Outcome.RIGHT:
+            sys.stderr.write(f"{device}: {row.outcome.value}: {row.program.name}: {row.verdict}\n")
+    return as_measure_of_host(judged, device)
+
+
 def causes(folder: Path, device: str) -> Iterable[Measure]:
     """Reasons why memory ran out, each with its line and its remedy."""
     rows = measure_failures(folder, failures.programs(failures.HOST_FAMILIES if device == "cpu" else failures.FAMILIES))
@@ -95,7 +109,7 @@ def causes(folder: Path, device: str) -> Iterable[Measure]:
 
 
 QUESTIONS: tuple[Callable[[Path, str], Iterable[Measure]], ...] = (
-    leaking_lines, inefficient_blocks, owners, causes, public_reports,
+    leaking_lines, host_memory, inefficient_blocks, owners, causes, public_reports,
 )  # fmt: skip
 
 if __name__ == "__main__":

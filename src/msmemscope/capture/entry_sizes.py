@@ -6,8 +6,10 @@ the container. No code of the program runs: sizes are asked of the types of Pyth
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
+import types
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +19,16 @@ if TYPE_CHECKING:
 _SAMPLED = 16
 _INNER = 8
 """Entries that stand for all of a container within an entry."""
-_DEEPEST = 4
+_DEEPEST = 7
 _MOST_REFERENCES = 12
 """References to an object that one container and this search have, at most."""
 _COLLECTED_BYTES = 16
 """In front of each object that the garbage collector follows."""
+_MOST_REFERENTS = 64
+"""Of one object, that are looked at."""
+_OF_PROGRAM = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
+"""Types of objects that belong to the program itself."""
+_BASIC_SIZE: Any = type.__dict__["__basicsize__"]
 _GRAIN = 16
 """Blocks of memory are multiples of so many bytes."""
 _PLAIN = (str, bytes, bytearray, int, float, complex, list, dict, tuple, set, frozenset, deque)
@@ -90,7 +97,9 @@ def _size(value: Any, depth: int) -> int:
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     if array is not None and issubclass(type(value), array):
         is_own = vars(array)["base"].__get__(value) is None
-        return _rounded(object.__sizeof__(value)) + (vars(array)["nbytes"].__get__(value) if is_own else 0)
+        return _rounded(_BASIC_SIZE.__get__(type(value))) + (vars(array)["nbytes"].__get__(value) if is_own else 0)
+    if kind is object:
+        return _size_of_object(value, depth)
     own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
     if depth >= _DEEPEST:
         return _rounded(own)
@@ -98,21 +107,18 @@ def _size(value: Any, depth: int) -> int:
         inner = _newest(value, kind, _INNER)
         length = _length(value, kind) * (2 if kind is dict else 1)
         return _rounded(own) + round(sum(_size(one, depth + 1) for one in inner) / max(len(inner), 1) * length)
-    if kind is object:
-        return _rounded(own + _COLLECTED_BYTES) + _size_of_attributes(value, depth + 1)
     return _rounded(own)
 
 
-def _size_of_attributes(value: Any, depth: int) -> int:
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return 0
-    if type(attributes) is not dict:
-        return 0
-    # Objects of a class share the keys. Since Python 3.11 an object has the values alone, and no dictionary.
-    own = 8 * len(attributes) + 16 if sys.version_info >= (3, 11) else dict.__sizeof__(attributes)
-    return _rounded(own) + sum(_size(one, depth) for one in list(attributes.values())[:_INNER])
+def _size_of_object(value: Any, depth: int) -> int:
+    """That of an object of any class, by what the garbage collector follows: attributes, variables of frames."""
+    own: int = _BASIC_SIZE.__get__(type(value))  # object.__sizeof__ takes any field of a frame for its length
+    if depth >= _DEEPEST or not gc.is_tracked(value):
+        return _rounded(own)
+    referents = [one for one in gc.get_referents(value)[:_MOST_REFERENTS] if not issubclass(type(one), _OF_PROGRAM)]
+    if not any(type(one) is dict for one in referents):
+        own += 8 * len(referents) + 32  # since Python 3.11 an object has its values alone, and no dictionary
+    return _rounded(own + _COLLECTED_BYTES) + sum(_size(one, depth + 1) for one in referents)
 
 
 def _rounded(size: int) -> int:

@@ -35,11 +35,13 @@ _SHARE = 500
 """A look has one in so many of the time of the run: all of them together a hundredth, as each is a quarter later."""
 _LEAST_TIME_NS = 2_000_000
 _MOST_TIME_NS = 100_000_000
-_MOST_GROWING = 32
+_MOST_GROWING = 64
 """Containers, and classes, that a look returns."""
-_MOST_NAMED = 8
+_MOST_NAMED = 32
 _LEAST_BYTES = 1 << 18
 """By which a container must have grown for its chain to be looked up."""
+_FAR = 16
+"""Times its entries that a bound is no bound: who sets one of ten millions wants none."""
 _LEAST_SHARED_BYTES = 1 << 24
 """Of a container that a process has from its parent."""
 
@@ -130,7 +132,8 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
     filled_places: dict[int, int] = {}
     for _, path, type_name, entry_type, size, entries, first_entries, first_sequence in known[:_MOST_NAMED]:
         # One with a bound fills up, and then grows no more.
-        if type_name != OBJECTS_OF_CLASS and bound_of(path, len(path) - 1, filled_places) is not None:
+        bound = None if type_name == OBJECTS_OF_CLASS else bound_of(path, len(path) - 1, filled_places)
+        if bound is not None and bound[1] < _FAR * entries:
             continue
         chain = chain_text(path, roots.names, filled_places)
         _native.note_container(id(path[-1]), chain, type_name, entry_type, entries, first_entries, first_sequence, size)

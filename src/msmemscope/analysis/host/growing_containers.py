@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.events import EventKind
+from msmemscope.recording.holders import container_of
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ CONTAINER_SCHEMA: Final = pl.Schema(
 )  # fmt: skip
 """One row per container that grew to near the end of the run, the most grown bytes first.
 
-held_by: the chain of references to it: `Server.new_block_ids, from main.server`.
+held_by: the chain of references to it: `Server.new_block_ids, from main.server`. Containers whose chains differ in keys and
+    numbers alone are one row: `Monitor.metrics[...]`.
 type, entry_type: `list` and `str`; of the objects of a class `objects` and the class.
 entries: at the last look that saw it.
 total_bytes: of it and its entries, an estimate.
@@ -76,7 +78,14 @@ def growing_containers(recording: Recording) -> pl.DataFrame:
     Args:
         recording: With CONTAINER events and the steps of the program.
     """
-    return _containers(recording, _LATE).filter(pl.col("grown_entries") > 0)
+    found = _containers(recording, _LATE).filter(pl.col("grown_entries") > 0)
+    counts = ("entries", "grown_entries", "total_bytes", "grown_bytes")
+    alike = found.group_by(container_of(pl.col("held_by")).alias("all"), "type", "entry_type", maintain_order=True).agg(
+        pl.when(pl.len() > 1).then(container_of(pl.col("held_by").first())).otherwise(pl.col("held_by").first()),
+        pl.col(*counts).sum(),
+        pl.col("steps", "seconds").max(),
+    )
+    return alike.select(CONTAINER_SCHEMA.names()).sort("grown_bytes", descending=True, maintain_order=True)
 
 
 def largest_container(recording: Recording) -> GrowingContainer | None:

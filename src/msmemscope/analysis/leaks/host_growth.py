@@ -7,8 +7,10 @@ all it takes can still leave gaps. The rest is judged by its floor: the least in
 steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a program sets
 itself up in it.
 
-Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or the
-program has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
+A program without tensors is judged over stretches of its time in the same way.
+
+Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or a
+program with tensors has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
 stretches of the run, up to near its end. Time in which modules are imported does not count.
 """
 
@@ -55,6 +57,10 @@ _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
 """The part of the sampled growth that a line must have made to be named."""
+_NEARLY_MOST: Final = 0.9
+"""Of the growth to the most that a program without steps uses: so much is there at the end of the judged time."""
+_LEAST_OF_TIME: Final = 0.6
+"""Of the whole time, that is judged: what is given back long before the end does not stay."""
 _MOST_ERRORS: Final = 3
 """Standard errors by which samples may differ from a growth that they explain."""
 _LEAST_KEPT: Final = 1 / 4
@@ -135,7 +141,11 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     """
     samples = HostSamples.of(recording)
     over_steps = _growth_over_steps(recording, samples)
-    found = _growth_of_the_run(recording, samples) if over_steps is None else over_steps
+    found = over_steps
+    if found is None and recording.blocks.is_empty():
+        found = _growth_over_time(recording, samples)
+    if found is None:
+        found = _growth_of_the_run(recording, samples)
     if found is None or not found.is_growing or found.is_kept_free:
         return found
     return dataclasses.replace(found, container=container_behind(recording, found.growth_bytes, _LEAST_KEPT))
@@ -183,9 +193,8 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     bounds = np.searchsorted(numbers, edges[1:-1])
     if min(map(len, np.split(numbers, bounds))) < _LEAST_FIGURES:
         return None
-    begin, growth, is_growing = _judged(
-        _used_bytes(recording, figures), bounds, LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE
-    )
+    used = np.split(_used_bytes(recording, figures), bounds)
+    begin, growth, is_growing = _judged(used, LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE)
     found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
@@ -194,8 +203,8 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
         is_growing=is_growing,
     )
     if not is_growing:
-        kept = figures["kept"].to_numpy()
-        begin, growth, is_growing = _judged(kept, bounds, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+        kept = np.split(figures["kept"].to_numpy(), bounds)
+        begin, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
         if not is_growing:
             return found
         return dataclasses.replace(
@@ -205,13 +214,18 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
 
 
-def _judged(figures: Bytes, bounds: Bytes, least_bytes: int, least_late_rise: float) -> tuple[int, int, bool]:
+def _judged(stretches: list[Bytes], least_bytes: int, least_late_rise: float) -> tuple[int, int, bool]:
     """Judge a course by the floors of its stretches.
+
+    Args:
+        stretches: Figures in their order, at least one in each.
+        least_bytes: That are growth.
+        least_late_rise: The part of the growth that the last two stretches must have.
 
     Returns:
         The place of the figure from which on growth counts, the growth since then, and whether it is steady.
     """
-    stretches = np.split(figures, bounds)
+    figures = np.concatenate(stretches)
     floors = np.array([stretch.min() for stretch in stretches[1:]])
     rises = np.diff(floors)
     # The first stretch counts as growth, too, if the others have at least half of the whole.
@@ -230,6 +244,51 @@ def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> Host
         return None
     site, _ = live.by_line(recording)[0]
     return site if site.live_bytes >= _LEAST_OF_LINE * explained else None
+
+
+def _growth_over_time(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+    """The growth of a program without blocks over stretches of its time; None where figures are too few to tell."""
+    figures = host_figures(recording)
+    own = samples.without_imports(recording).rows["sequence"]
+    if own.is_empty():
+        return None
+    # Until its own work begins a program imports.
+    figures = figures.filter(pl.col("sequence") > int(own[0]))
+    if figures.height < _STRETCHES * _LEAST_FIGURES:
+        return None
+    used, moments = _used_bytes(recording, figures), figures["timestamp_ns"].cast(pl.Int64).to_numpy()
+    # A program gives its memory back when its main function returns: the end is the last moment with nearly most of it.
+    last = int(np.flatnonzero(used >= used[0] + _NEARLY_MOST * (used.max() - used[0]))[-1])
+    if moments[last] - moments[0] < _LEAST_OF_TIME * (moments[-1] - moments[0]):
+        return HostGrowth(
+            0, 0, int(figures["anonymous"][-1]), int(used[-1] - used[0]), is_growing=False, is_sampled=True
+        )
+    bounds = np.searchsorted(moments[: last + 1], np.linspace(moments[0], moments[last], _STRETCHES + 1)[1:-1])
+    begin, growth, is_growing = _judged(
+        _without_gaps(np.split(used[: last + 1], bounds)), LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE
+    )
+    found = HostGrowth(
+        0, 0, int(figures["anonymous"][last]), growth, is_growing=is_growing, is_sampled=not samples.rows.is_empty()
+    )
+    if not is_growing:
+        kept = _without_gaps(np.split(figures["kept"].to_numpy()[: last + 1], bounds))
+        _, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+        return (
+            dataclasses.replace(found, growth_bytes=growth, is_growing=True, is_kept_free=True) if is_growing else found
+        )
+    live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][last])).without_imports(recording)
+    site = None if live.rows.is_empty() else _line_of(recording, live, growth)
+    # Memory of many lines that nothing collects is a long set-up, as far as anybody can tell.
+    is_explained = site is not None or container_behind(recording, growth, _LEAST_KEPT) is not None
+    return dataclasses.replace(found, site=site, is_growing=is_explained)
+
+
+def _without_gaps(stretches: list[Bytes]) -> list[Bytes]:
+    """Give stretches without a figure the last one before: without samples little changes."""
+    for place in range(1, len(stretches)):
+        if not len(stretches[place]):
+            stretches[place] = stretches[place - 1][-1:]
+    return stretches
 
 
 def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:

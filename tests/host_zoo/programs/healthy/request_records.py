@@ -1,0 +1,45 @@
+# kind: "healthy"
+# cause: "A deque keeps the records of the last hundred requests, to which four lines add a quarter each."
+# what: "Python objects"
+# holder: []
+# mebibytes: []
+import time
+from collections import deque
+
+
+def resident():
+    with open("/proc/self/statm") as figures:
+        return int(figures.read().split()[1]) * 4096 / 2**20
+
+
+class Proxy:
+    def __init__(self):
+        self.records = deque(maxlen=100)
+
+    def forward(self, number):
+        record = {
+            "address": f"10.0.{number % 256}.1, " * 600,
+            "headers": f"Accept-{number:06}: any;".encode() * 420,
+            "path": [f"/{number}/{place}".zfill(60) for place in range(80)],
+            "times": [number + place / 7 for place in range(230)],
+        }
+        self.records.append(record)
+        return len(record["path"])
+
+    def size(self):
+        texts = sum(len(record["address"]) + len(record["headers"]) for record in self.records)
+        return texts + len(self.records) * (80 * (112 + 9) + 230 * (32 + 9))
+
+
+def main():
+    proxy = Proxy()
+    start = resident()
+    parts = 0
+    for number in range(2600):
+        parts += proxy.forward(number)
+        time.sleep(0.0009)
+    print(f"{parts} parts of paths")
+    print(f"truth: {proxy.size() / 2**20:.1f} resident: {resident() - start:.1f}")
+
+
+main()
