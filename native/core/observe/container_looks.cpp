@@ -36,6 +36,10 @@ void ask_if_due(std::uint64_t now_ns) noexcept {
 }
 
 bool note(const Container& container) noexcept {
+    // A container alone is not worth a log.
+    if (process_state == nullptr || process_state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+        return false;
+    }
     const RecordingScope scope(false);
     if (!scope || !recorder::is_collecting()) {
         return false;

@@ -43,7 +43,7 @@ constexpr const char* kEnd = "end";
 
 // The kernel looks at every page for it.
 constexpr std::uint64_t kPrivateFigureNs = 200'000'000;
-constexpr std::uint64_t kShareOfPrivateFigures = 200;
+constexpr std::uint64_t kShareOfPrivateFigures = 100;
 constexpr std::uint64_t kFigureNs = 20'000'000;
 
 // Not in memory that fork wipes: children sample if their parent did.
@@ -146,6 +146,10 @@ bool follow(ProcessState& state, const LiveBlock& sample) noexcept {
     return true;
 }
 
+bool is_forked(const ProcessState& state) noexcept {
+    return state.epoch.load(std::memory_order_acquire) == 0 || state.is_forked.load(std::memory_order_relaxed);
+}
+
 void set_next_private_figure(ProcessState& state, std::uint64_t begin) noexcept {
     const std::uint64_t end = clock_ns();
     const std::uint64_t pause = std::max(kPrivateFigureNs, (end - begin) * kShareOfPrivateFigures);
@@ -155,8 +159,7 @@ void set_next_private_figure(ProcessState& state, std::uint64_t begin) noexcept 
 // A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
 void add_private_memory(Attributes& attributes, ProcessState& state, bool is_last) noexcept {
     const std::uint64_t begin = clock_ns();
-    if (!state.is_forked.load(std::memory_order_relaxed) ||
-        (!is_last && begin < state.private_figure_ns.load(std::memory_order_relaxed))) {
+    if (!is_forked(state) || (!is_last && begin < state.private_figure_ns.load(std::memory_order_relaxed))) {
         return;
     }
     attributes.number(format::AttributeKey::kPrivateBytes, private_memory());
@@ -237,9 +240,8 @@ bool is_worth_a_log(ProcessState& state) noexcept {
         return true;
     }
     const std::uint64_t begin = clock_ns();
-    const bool is_forked = state.epoch.load(std::memory_order_acquire) == 0 || state.is_forked.load();
     std::uint64_t due = state.private_figure_ns.load(std::memory_order_relaxed);
-    if (!is_forked || begin < due ||
+    if (!is_forked(state) || begin < due ||
         !state.private_figure_ns.compare_exchange_strong(due, UINT64_MAX, std::memory_order_relaxed)) {
         return false;
     }
@@ -339,10 +341,14 @@ void note_free(const LiveBlock& sample) noexcept {
     }
 }
 
-// Where a log is open anyway.
+// Where a log is open anyway. A forked process that has copied much begins one for its last figure.
 void write_figure_in_log(const char* moment) noexcept {
     ProcessState* const state = process_state;
-    if (state == nullptr || !may_record(state) || state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+    if (state == nullptr || !may_record(state)) {
+        return;
+    }
+    const bool has_log = state->phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
+    if (!has_log && !(moment == kEnd && is_forked(*state) && private_memory() >= kPrivateWorthALogBytes)) {
         return;
     }
     const RecordingScope scope(false);

@@ -51,11 +51,12 @@ class ContainerLooks:
 
     Args:
         limit_ms: Asks how long the last look may take; with 0 there are no looks at all.
+        is_forked: Whether the process shares memory with the one that forked it.
     """
 
-    def __init__(self, limit_ms: Callable[[], int]) -> None:
+    def __init__(self, limit_ms: Callable[[], int], *, is_forked: bool = False) -> None:
         self._limit_ms = limit_ms
-        self._is_forked = False
+        self._is_forked = is_forked
         self._begin()
 
     def begin_anew(self) -> None:
@@ -150,14 +151,15 @@ def _facts(last: Any, entries: int) -> tuple[str, str, int]:
 _of_process: ContainerLooks | None = None
 
 
-def begin_in_process(limit_ms: Callable[[], int]) -> ContainerLooks:
+def begin_in_process(limit_ms: Callable[[], int], *, is_forked: bool = False) -> ContainerLooks:
     """Begin, if that was not done yet.
 
     Args:
         limit_ms: As `ContainerLooks` takes it.
+        is_forked: Likewise.
     """
     global _of_process  # noqa: PLW0603 - there is one per process
     if _of_process is None:
-        _of_process = ContainerLooks(limit_ms)
+        _of_process = ContainerLooks(limit_ms, is_forked=is_forked)
         os.register_at_fork(after_in_child=_of_process.begin_anew)
     return _of_process

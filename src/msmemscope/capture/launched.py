@@ -16,6 +16,8 @@ TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from msmemscope.capture.growing_containers import ContainerLooks
+
 NEVER_BEGAN = "unstarted.main"
 """Fact of a Python that found no program to run; its value is the program as Python names it."""
 
@@ -56,17 +58,31 @@ _FIRST_LOOK_NS = 200_000_000
 def _look_at_containers(limit_ms: int) -> None:
     """Look what grows, as soon as samples of host memory are taken: most processes never have one."""
     from msmemscope import _native
+    from msmemscope.capture.worker_ends import at_end_of_workers
 
-    def first_look() -> None:
-        from msmemscope.capture.growing_containers import begin_in_process
-        from msmemscope.capture.worker_ends import at_end_of_workers
+    began = os.getpid()
+    looks: list[ContainerLooks] = []
 
-        looks = begin_in_process(lambda: limit_ms)
-        looks.look()
-        atexit.register(looks.process_ends)
-        at_end_of_workers(looks.process_ends)
+    def look() -> None:
+        if not looks:
+            from msmemscope.capture.growing_containers import begin_in_process
 
-    _native.await_container_look(_FIRST_LOOK_NS, first_look)
+            looks.append(begin_in_process(lambda: limit_ms, is_forked=os.getpid() != began))
+        looks[0].look()
+
+    def look_at_the_end() -> None:
+        _native.end_host_samples()  # before memory of our own is taken
+        if looks:
+            looks[0].process_ends()
+
+    def await_first_look() -> None:
+        if not looks:  # they know by themselves that they were forked
+            _native.await_container_look(_FIRST_LOOK_NS, look)
+
+    await_first_look()
+    atexit.register(look_at_the_end)
+    os.register_at_fork(after_in_child=await_first_look)
+    at_end_of_workers(look_at_the_end)
 
 
 _OF_EVERY_MAIN = frozenset(

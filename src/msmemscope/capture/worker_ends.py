@@ -34,7 +34,6 @@ class _End:
         sys.modules["multiprocessing.util"].Finalize(None, self._finish, exitpriority=_AFTER_ALL_OTHERS)
 
     def _finish(self) -> None:
-        _native.end_host_samples()  # before memory of our own is taken
         self._action()
         _native.close()
 
