@@ -82,7 +82,9 @@ def comparable(text: str) -> str:
     return re.sub(
         r"[\d,.]+(?= (?:[KMG]iB|events|blocks))|(?<=answers\[)\d+(?=\])|(?<= and )\d+(?= more lines)"
         # Which loss is named, or what its graph holds, depends on when the search for holders had time.
-        r"|(?<=main\.history\[)\d+\](?: -> autograd graph)?",
+        r"|(?<=main\.history\[)\d+\](?: -> autograd graph)?"
+        # Looks at containers come by the clock.
+        r"|[\d,]+(?= now)|(?<=in steps )\d+(?= to (?:1,?9\d\d|2,?000)\b)|(?<= to )(?:1,?9\d\d|2,?000)(?=, outside)",
         "N",
         text,
     )

@@ -26,8 +26,10 @@ _COLLECTED_BYTES = 16
 """In front of each object that the garbage collector follows."""
 _MOST_REFERENTS = 64
 """Of one object, that are looked at."""
-_OF_PROGRAM = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)
+_NEVER_DATA = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 """Types of objects that belong to the program itself."""
+_OF_PROGRAM = (*_NEVER_DATA, types.FunctionType)
+"""The same of what an object refers to; a function that a container has may be a closure over data."""
 _BASIC_SIZE: Any = type.__dict__["__basicsize__"]
 _GRAIN = 16
 """Blocks of memory are multiples of so many bytes."""
@@ -91,7 +93,7 @@ def _newest(container: Any, kind: Any, most: int = _SAMPLED) -> list[Any]:
 
 
 def _size(value: Any, depth: int) -> int:
-    if sys.getrefcount(value) > _MOST_REFERENCES and depth:
+    if depth and (sys.getrefcount(value) > _MOST_REFERENCES or issubclass(type(value), _NEVER_DATA)):
         return 0
     kind = _plain_type(value)
     array = getattr(sys.modules.get("numpy"), "ndarray", None)

@@ -58,7 +58,6 @@ _FIRST_LOOK_NS = 200_000_000
 def _look_at_containers(limit_ms: int) -> None:
     """Look what grows, as soon as samples of host memory are taken: most processes never have one."""
     from msmemscope import _native
-    from msmemscope.capture.worker_ends import at_end_of_workers
 
     began = os.getpid()
     looks: list[ContainerLooks] = []
@@ -79,10 +78,23 @@ def _look_at_containers(limit_ms: int) -> None:
         if not looks:  # they know by themselves that they were forked
             _native.await_container_look(_FIRST_LOOK_NS, look)
 
+    def expect_workers() -> None:
+        from msmemscope.capture.worker_ends import at_end_of_workers
+
+        at_end_of_workers(look_at_the_end)
+
     await_first_look()
     atexit.register(look_at_the_end)
     os.register_at_fork(after_in_child=await_first_look)
-    at_end_of_workers(look_at_the_end)
+    when_imported("multiprocessing.util", expect_workers)
+
+
+def leave_out_host_memory() -> None:
+    """Say nothing of the host memory of this process: it is a launcher of ours, within the program that is observed."""
+    from msmemscope import _native
+
+    _native.end_host_samples()
+    _native.await_container_look(-1, None)
 
 
 _OF_EVERY_MAIN = frozenset(

@@ -25,6 +25,8 @@ LEAST_COPIED_BYTES: Final = 48 << 20
 """An interpreter with torch copies less than this when it begins to work, whatever it reads."""
 _LEAST_OF_CONTAINER: Final = 0.4
 """The part of a container's bytes that must have been copied for it to be named."""
+_LEAST_OF_COPIED: Final = 0.5
+"""The part of the copied bytes that the container must have: collections of garbage copy something of all objects."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,5 +63,7 @@ def find_copied_pages(recording: Recording) -> CopiedPages | None:
     copied = int((figures["private_bytes"].cast(pl.Int64).to_numpy() - own).max())
     container = largest_container(recording)
     if container is None or copied < max(LEAST_COPIED_BYTES, _LEAST_OF_CONTAINER * container.total_bytes):
+        return None
+    if container.total_bytes < _LEAST_OF_COPIED * copied:
         return None
     return CopiedPages(copied, container)
