@@ -19,11 +19,11 @@ class Server:
         self.most_answers = most_answers
         self.scores: dict[int, list[float]] = {}
 
-    @torch.no_grad()
     def answer(self, request: int) -> float:
         """Score one request: 24 times 64 numbers."""
         words = torch.full((24, 64), float(request), device=self.layer.weight.device)
-        scores = self.layer(words).flatten().tolist()
+        with torch.no_grad():
+            scores: list[float] = self.layer(words).flatten().tolist()
         self.scores[request] = scores
         if self.most_answers is not None and len(self.scores) > self.most_answers:
             del self.scores[next(iter(self.scores))]
