@@ -22,6 +22,9 @@ NEVER_BEGAN = "unstarted.main"
 """Fact of a Python that found no program to run; its value is the program as Python names it."""
 
 
+_takes_host_samples = False
+
+
 def begin(settings: Mapping[str, str]) -> None:
     """Begin the session now or with torch.
 
@@ -40,6 +43,8 @@ def begin(settings: Mapping[str, str]) -> None:
         return  # start() begins it
     if settings["host"] != "off" and not {"alloc", "free"}.isdisjoint(settings["events"].split(",")):
         # Programs without torch have host memory, too.
+        global _takes_host_samples  # noqa: PLW0603 - of the process
+        _takes_host_samples = True
         _native.begin_host_samples()
         if settings["holder_time"] != "0":
             _look_at_containers(int(settings["holder_time"]))
@@ -91,10 +96,11 @@ def _look_at_containers(limit_ms: int) -> None:
 
 def leave_out_host_memory() -> None:
     """Say nothing of the host memory of this process: it is a launcher of ours, within the program that is observed."""
-    from msmemscope import _native
+    if _takes_host_samples:
+        from msmemscope import _native
 
-    _native.end_host_samples()
-    _native.await_container_look(-1, None)
+        _native.end_host_samples()
+        _native.await_container_look(-1, None)
 
 
 _OF_EVERY_MAIN = frozenset(
