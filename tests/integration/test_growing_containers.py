@@ -88,7 +88,8 @@ def test_a_container_that_grows_is_named(tmp_path: Path, name: str) -> None:
     assert grown < entries <= 1500
     assert grown > 600
     assert float(found[4]) == pytest.approx(58.6, rel=0.1)
-    assert float(re.findall(r"memory: ([\d.]+) MiB", screen)[0]) == pytest.approx(1500 * 58.6 / 1024, rel=0.15)
+    # About the first 8 MiB of such a program are not recorded: by how many samples that is known, chance decides.
+    assert float(re.findall(r"memory: ([\d.]+) MiB", screen)[0]) == pytest.approx(1500 * 58.6 / 1024, rel=0.25)
     assert "Remove its entries when they are done with" in screen
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BY_DAY = ("leaks/failed_requests", "leaks/log_buffer", "leaks/sensor_windows", "leaks/background_tasks",
+BY_DAY = ("leaks/answer_log", "leaks/log_buffer", "leaks/sensor_windows", "leaks/background_tasks",
           "healthy/reservoir_sample", "healthy/loaded_dataset")  # fmt: skip
 NOT_RIGHT = {
     "leaks/heartbeat_threads": "half of its threads are there before their stacks are worth a log",
@@ -23,6 +23,8 @@ NOT_RIGHT = {
     "leaks/log_follower": "likewise",
     "leaks/error_page": "likewise",
     "leaks/request_records": "likewise",
+    "leaks/failed_requests": "likewise",
+    "leaks/sessions_by_user": "likewise",
     "leaks/page_pool": "shared memory is one figure, without a line",
     "leaks/frame_exchange": "likewise",
 }
