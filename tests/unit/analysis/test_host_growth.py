@@ -205,6 +205,20 @@ def test_without_steps_a_set_up_is_none(lines: Callable[[int], str]) -> None:
     assert not found.is_growing
 
 
+def test_the_import_of_a_framework_is_no_growth() -> None:
+    """Where the log is older than that import, a line counts against what came behind it."""
+    trace = Trace()
+    trace.add(EventKind.HOST_MEMORY, size=BASE)
+    trace.add(EventKind.HOST_MEMORY, size=BASE + 300 * MEBIBYTE, attribute_id=trace.text("when:imported"))
+    trace.malloc(4096, "server.py(3): load", pool=Pool.HOST, device=DEVICE_CPU)
+    for moment in range(100):
+        sampled(trace, "server.py(7): keep", MEBIBYTE)
+        trace.add(EventKind.HOST_MEMORY, size=BASE + (301 + moment) * MEBIBYTE)
+    found = find_host_growth(trace.recording())
+    assert found is not None
+    assert found.site == HostSite("server.py(7): keep", 100 * MEBIBYTE, 100, PYTHON_OBJECTS)
+
+
 @pytest.mark.parametrize(
     ("resident", "rise"),
     [

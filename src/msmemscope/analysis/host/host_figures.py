@@ -63,6 +63,19 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     )
 
 
+def imports_of_frameworks(recording: Recording) -> tuple[pl.Series, pl.Series]:
+    """Return the numbers of the figures that stand where the import of a framework begins, and where it has ended.
+
+    Args:
+        recording: With HOST_MEMORY events.
+    """
+    moments = recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY).join(
+        recording.attributes.select("attribute_id", "when").drop_nulls(), on="attribute_id", how="inner"
+    )
+    begins, ends = (moments.filter(pl.col("when") == word)["sequence"] for word in ("import", "imported"))
+    return begins, ends
+
+
 def blocks_in_process(recording: Recording) -> pl.DataFrame:
     """Return the blocks that count as private memory of the process.
 

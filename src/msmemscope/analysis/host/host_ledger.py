@@ -22,10 +22,9 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
-from msmemscope.analysis.host.host_figures import host_figures, is_emulated
+from msmemscope.analysis.host.host_figures import host_figures, imports_of_frameworks, is_emulated
 from msmemscope.analysis.host.host_samples import HostSamples
 from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import MemoryUse
 
@@ -171,13 +170,7 @@ def _is_set_up(recording: Recording, sequences: Numbers, samples: HostSamples) -
     own = samples.without_imports(recording).rows["sequence"]
     imported = samples.rows["sequence"].filter(~samples.rows["sequence"].is_in(own.implode()))
     found = sequences <= (min(int(one) for one in (*imported.tail(1), *own.head(1))) if imported.len() else 0)
-    moments = recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY).join(
-        recording.attributes.select("attribute_id", "when").drop_nulls(), on="attribute_id", how="inner"
-    )
-    begins, ends = (
-        np.searchsorted(sequences, moments.filter(pl.col("when") == word)["sequence"].to_numpy())
-        for word in ("import", "imported")
-    )
+    begins, ends = (np.searchsorted(sequences, one.to_numpy()) for one in imports_of_frameworks(recording))
     for end in ends:
         # The import of a framework that began before the first figure has no beginning here.
         found[max(begins[begins <= end], default=0) : end + 1] = True

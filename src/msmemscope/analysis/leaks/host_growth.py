@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.host.growing_containers import container_behind
-from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures
+from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures, imports_of_frameworks
 from msmemscope.analysis.host.host_samples import HostSamples, HostSite
 from msmemscope.model.events import EventKind
 from msmemscope.recording.source_lines import line_and_library
@@ -293,7 +293,9 @@ def _without_gaps(stretches: list[Bytes]) -> list[Bytes]:
 
 def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     """Growth that a line goes on to make over the run, without regard to steps."""
-    figures = host_figures(recording).filter(pl.col("kind") == EventKind.HOST_MEMORY)
+    _, imported = imports_of_frameworks(recording)
+    begin = int(imported[-1]) if imported.len() else 0
+    figures = host_figures(recording).filter(pl.col("kind") == EventKind.HOST_MEMORY, pl.col("sequence") >= begin)
     if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
         return None
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
