@@ -24,6 +24,8 @@ constexpr std::uint32_t kLeastRises = 2;
 constexpr Py_ssize_t kLeastOfLargest = 4096;
 constexpr std::size_t kMostLargest = 4;
 constexpr std::size_t kMostKnown = 1U << 15U;
+// Objects that one look meets: 10 MiB of notes, in a process that may be near its limit.
+constexpr std::size_t kMostMet = 1U << 19U;
 
 struct Known {
     PyTypeObject* type;
@@ -120,7 +122,7 @@ public:
                 continue;
             }
             for (; next < met_.size(); ++next) {
-                if (deadline_.is_over()) {
+                if (deadline_.is_over() || met_.size() >= kMostMet) {
                     return false;
                 }
                 read(next);

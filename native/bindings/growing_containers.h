@@ -20,7 +20,7 @@ namespace msmemscope {
 // - found: list of (path, entries, first_entries, first_sequence). The path leads from a root to the container, or to
 //   one of the objects of a class. Each has grown from look to look, and also since the last one.
 // - largest: list of (path, entries), of the few containers with most entries, whether they grow or not.
-// - is_complete: False if the time ran out. Classes are then not looked at.
+// - is_complete: False if the time ran out, or there are too many objects. Classes are then not looked at.
 PyObject* growing_containers(PyObject* self, PyObject* arguments);
 
 // METH_NOARGS: forget_containers(), as in a forked process: nothing was looked at yet.

@@ -106,6 +106,7 @@ class ContainerLooks:
             roots = SearchRoots(process_ends=process_ends)
             every = list(roots)
             found, largest, _ = _native.growing_containers(every, roots.of_program, deque, limit_ns, _MOST_GROWING)
+            every.clear()  # a function that returns meanwhile must not keep its variables
             if self._is_forked:
                 # It copies what it shares with its parent, even if it only reads. The sequence stands for no look.
                 found.extend((path, entries, entries, 0) for path, entries in largest)

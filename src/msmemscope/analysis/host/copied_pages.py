@@ -47,7 +47,8 @@ def find_copied_pages(recording: Recording) -> CopiedPages | None:
     Returns:
         None where the process was not forked, or copied little, or no container explains it.
     """
-    private = recording.attributes.select("attribute_id", "private_bytes").drop_nulls()
+    figure = pl.col("private_bytes").cast(pl.Int64, strict=False)
+    private = recording.attributes.select("attribute_id", figure).drop_nulls()
     figures = (
         recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY, pl.col("attribute_id") > 0)
         .join(private, on="attribute_id", how="inner", maintain_order="left")
@@ -60,7 +61,7 @@ def find_copied_pages(recording: Recording) -> CopiedPages | None:
         MemoryUse.of(blocks_in_process(recording)).after(sequences)
         + MemoryUse.of(HostSamples.of(recording).as_blocks()).after(sequences)
     )  # fmt: skip
-    copied = int((figures["private_bytes"].cast(pl.Int64).to_numpy() - own).max())
+    copied = int((figures["private_bytes"].to_numpy() - own).max())
     container = largest_container(recording)
     if container is None or copied < max(LEAST_COPIED_BYTES, _LEAST_OF_CONTAINER * container.total_bytes):
         return None

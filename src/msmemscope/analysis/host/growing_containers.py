@@ -105,40 +105,48 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
         recording: With CONTAINER events and the steps of the program.
         earliest: The part of the run that must be over before the last look at a container.
     """
-    seen = recording.events.filter(pl.col("kind") == EventKind.CONTAINER)
+    seen = recording.events.filter(pl.col("kind") == EventKind.CONTAINER, pl.col("size") > 0)
     if seen.is_empty():
         return CONTAINER_SCHEMA.to_frame()
-    events = recording.events.filter(pl.col("timestamp_ns") > 0).select(
-        "sequence", pl.col("timestamp_ns").cast(pl.Int64)
-    )
+    moment = pl.col("timestamp_ns").cast(pl.Int64, strict=False)
+    events = recording.events.select("sequence", moment).filter(moment > 0)
+    if events.is_empty():
+        return CONTAINER_SCHEMA.to_frame()
     moments = events["timestamp_ns"].to_numpy()
     begin, end = int(moments.min()), int(moments.max())
+    # Figures that nobody can believe, as in a damaged log, are none.
     facts = recording.attributes.select(
-        "attribute_id", "container_type", "entry_type", "first_entries", "first_sequence"
-    )
+        "attribute_id",
+        "container_type",
+        "entry_type",
+        pl.col("first_entries").cast(pl.Int64, strict=False),
+        "first_sequence",
+    ).drop_nulls()
     step_ends = recording.steps["end_sequence"].drop_nulls()
     latest = (
-        seen.sort("sequence")
+        seen.with_columns(pl.col("extra").cast(pl.Int64, strict=False), moment)
+        .drop_nulls(["extra", "timestamp_ns"])
+        .sort("sequence")
         .unique("address", keep="last", maintain_order=True)
-        .filter(pl.col("timestamp_ns").cast(pl.Int64) >= begin + earliest * (end - begin))
+        .filter(pl.col("timestamp_ns") >= begin + earliest * (end - begin))
         .join(facts, on="attribute_id", how="inner", maintain_order="left")
         .join(recording.strings.select(name_id="id", held_by="text"), on="name_id", how="inner", maintain_order="left")
     )
     at_first = events["sequence"].search_sorted(latest["first_sequence"])
     first_ns = events["timestamp_ns"][at_first.clip(0, events.height - 1)]
-    grown = pl.col("size") - pl.col("first_entries").cast(pl.Int64)
+    grown = pl.col("size") - pl.col("first_entries")
     return (
         latest.with_columns(
             type="container_type",
             entries="size",
-            total_bytes=pl.col("extra").cast(pl.Int64),
+            total_bytes="extra",
             grown_entries=grown,
-            grown_bytes=(pl.col("extra").cast(pl.Float64) * grown / pl.col("size")).cast(pl.Int64),
+            grown_bytes=(pl.col("extra").cast(pl.Float64) * grown / pl.col("size")).cast(pl.Int64, strict=False),
             steps=pl.Series(
                 step_ends.search_sorted(latest["sequence"]).cast(pl.Int64)
                 - step_ends.search_sorted(latest["first_sequence"]).cast(pl.Int64)
             ),
-            seconds=(latest["timestamp_ns"].cast(pl.Int64) - first_ns).clip(0) / 1e9,
+            seconds=(latest["timestamp_ns"] - first_ns).clip(0) / 1e9,
         )
         .select(CONTAINER_SCHEMA.names())
         .cast(CONTAINER_SCHEMA)

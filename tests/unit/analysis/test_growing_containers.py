@@ -1,0 +1,54 @@
+"""Containers that grow, from the events that looks have recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from msmemscope.analysis.host.copied_pages import find_copied_pages
+from msmemscope.analysis.host.growing_containers import growing_containers, largest_container
+from msmemscope.model.events import EventKind
+from tests.fakes.traces import Trace
+
+MOST = 2**64 - 1
+
+
+def noted(trace: Trace, held_by: str, entries: int, *, first: int = 10, size: int = 1000, address: int = 1) -> None:
+    """Appends a container as a look records it."""
+    texts = f"container_type:list,entry_type:str,first_entries:{first},first_sequence:1"
+    trace.add(
+        EventKind.CONTAINER,
+        address=address,
+        size=entries,
+        extra=size,
+        name_id=trace.text(held_by),
+        attribute_id=trace.text(texts),
+    )
+
+
+def test_the_last_look_counts_and_alike_are_one() -> None:
+    """Lists of one dictionary are one row; what was seen early alone has stopped."""
+    trace = Trace()
+    noted(trace, "main.early", 500, address=9)
+    for _ in range(20):
+        trace.step()
+    for entries in (20, 110):
+        noted(trace, "Monitor.metrics['a'], from main.monitor", entries, address=1)
+        noted(trace, "Monitor.metrics['b'], from main.monitor", entries, address=2)
+    found = growing_containers(trace.recording())
+    assert found["held_by"].to_list() == ["Monitor.metrics[...], from main.monitor"]
+    assert found.select("entries", "grown_entries", "steps").row(0) == (220, 200, 20)
+    assert found["grown_bytes"][0] == pytest.approx(2 * 1000 * 100 / 110, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("entries", "first", "size"), [(0, 0, 1000), (20, MOST, 1000), (20, 10, MOST), (2**62, 1, 2**62)]
+)
+def test_figures_that_nobody_can_believe_raise_nothing(entries: int, first: int, size: int) -> None:
+    """As a damaged log can have them, or one that somebody made."""
+    trace = Trace()
+    noted(trace, "main.list", entries, first=first, size=size)
+    trace.add(EventKind.HOST_MEMORY, size=1, attribute_id=trace.text(f"private_bytes:{MOST}"))
+    recording = trace.recording()
+    growing_containers(recording)
+    largest_container(recording)
+    assert find_copied_pages(recording) is None
