@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope.cli.chosen_input import add_path, chosen_input, describe_verb
 from msmemscope.cli.each_process import Shown, each_process, write_json
@@ -12,6 +12,8 @@ from msmemscope.errors import UsageError
 
 if TYPE_CHECKING:
     import argparse
+
+    from msmemscope.recording import Recording
 
 # The model and its columns are imported when this verb is chosen.
 
@@ -65,12 +67,16 @@ class FitsCommand:
             lambda *_: None,
             result_content,
         )
-        answers = []
+        answers: list[tuple[FittedProcess, dict[str, Any]]] = []
+        without_device: list[tuple[FittedProcess, dict[str, Any]]] = []
         # As JSON, so that nothing is written before all are known: the worst comes first.
         for recording, found, content in each_process(path, folders, shown, as_json=True):
-            answers.append((FittedProcess(recording.process_id, recording.place, found), content))
+            fitted = FittedProcess(recording.process_id, recording.place, found)
+            (answers if _has_device(recording) else without_device).append((fitted, content))
             if not arguments.json:
                 note_problems(recording.source, recording.problems)
+        # A launcher has no device, and needs none to fit in.
+        answers = answers or without_device
         answers.sort(key=lambda answer: -answer[0].found.needed_bytes)
         if arguments.json:
             write_json({"verb": self.name, "path": str(path), "processes": [content for _, content in answers]})
@@ -84,6 +90,11 @@ class FitsCommand:
                 render_missing(process.found.coverage, sys.stdout)
         name_next_command("advise", [arguments.path])
         return 0
+
+
+def _has_device(recording: Recording) -> bool:
+    """Whether it has a block of memory on any device."""
+    return bool((recording.blocks["device"] >= 0).any())
 
 
 def _capacities(given: str) -> list[int]:
