@@ -83,7 +83,7 @@ def told(recording: Recording) -> list[tuple[str, int, int, int, tuple[int, ...]
     [
         ("streams", EXPANDABLE, ()),
         pytest.param("streams", "", (), marks=nightly),
-        ("full", "", ("0.9",)),
+        pytest.param("full", "", ("0.9",), marks=nightly),
         pytest.param("full", EXPANDABLE, (), marks=nightly),
         pytest.param("planned", "roundup_power2_divisions:4", (), marks=nightly),
     ],

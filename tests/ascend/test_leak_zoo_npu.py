@@ -20,7 +20,7 @@ from msmemscope.model.pools import Pool
 from tests.leak_zoo import catalogue, scoring
 from tests.leak_zoo.scoring import measure, run_zoo, score
 from tests.support.measures import table
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from tests.ascend.conftest import CompileC, Observe
@@ -44,6 +44,7 @@ BY_DAY = frozenset(
 """Of each family one that leaks and one that does not, or nearly: all but the pinned ones run on the CPU, too."""
 
 
+@nightly
 @pytest.mark.slow
 def test_precision_and_recall(
     vnpu_environment: dict[str, str],

@@ -116,7 +116,7 @@ def test_every_way_in_sees_the_same(observe: Observe, vnpu_environment: dict[str
             assert messages(capture, kind) == messages(launched, kind)
 
 
-@pytest.mark.parametrize("imports", ["torch-first", "torch-npu-first"])
+@pytest.mark.parametrize("imports", ["torch-first", pytest.param("torch-npu-first", marks=nightly)])
 def test_marks_of_torch_npu(observe: Observe, imports: str) -> None:
     """torch_npu turns its own marks off while its pools are observed; they are recorded all the same, once each."""
     # By day the process that programs are forked from has imported torch first.

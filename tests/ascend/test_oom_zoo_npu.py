@@ -15,7 +15,7 @@ from msmemscope.formats.reading import load
 from msmemscope.launch.captures import failures_of
 from tests.oom_zoo import catalogue
 from tests.oom_zoo.measure import measure, outcomes_of, precision_and_recall
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +37,7 @@ def test_every_cause_is_planted() -> None:
     assert set(catalogue.BY_DAY) < {one.identity for one in programs}
 
 
+@nightly
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_precision_and_recall(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from msmemscope.analysis.peak.cause_words import Remedy
 from tests.oom_zoo.catalogue import programs
 from tests.oom_zoo.remedies import FIXED_BY, follow_all, follow_zoo
 from tests.reports.catalogue import reports
-from tests.support.nightly import NIGHT
+from tests.support.nightly import NIGHT, nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ def test_all_reported_failures_are_followed() -> None:
     assert {remedy for fixed_by in FIXED_BY.values() for remedy in fixed_by} < set(Remedy)
 
 
+@nightly
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_remedies_are_followed(tmp_path: Path) -> None:

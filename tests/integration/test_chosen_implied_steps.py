@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.unit.formats.dump.conftest import csv_rows
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _steps_of(folder: Path, steps: str, *words: str) -> tuple[set[float], str]:
     ("steps", "marks", "expected"),
     [
         ("2", False, {1.5, 2}),
-        ("3,5", False, {2.5, 3, 4.5, 5}),
+        pytest.param("3,5", False, {2.5, 3, 4.5, 5}, marks=nightly),
         # The program could still say that its first step goes on: the second is recorded with it.
-        ("1", False, {1, 1.5, 2}),
-        ("2", True, {2, 2.5}),
+        pytest.param("1", False, {1, 1.5, 2}, marks=nightly),
+        pytest.param("2", True, {2, 2.5}, marks=nightly),
         ("1", True, {1, 1.5}),
     ],
 )

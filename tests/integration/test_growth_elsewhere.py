@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,8 +103,8 @@ def first_screen(folder: Path, program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("phases", "when"),
     [
-        ("serve,train", "before the first step has ended"),
-        ("train,serve,train", "within step 6"),
+        pytest.param("serve,train", "before the first step has ended", marks=nightly),
+        pytest.param("train,serve,train", "within step 6", marks=nightly),
         ("train,serve", "after the last step"),
     ],
 )
@@ -115,7 +116,7 @@ def test_a_phase_that_keeps_its_answers(tmp_path: Path, phases: str, when: str) 
     assert "nothing found" in first_screen(tmp_path, PHASES, phases)
 
 
-@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("start", ["fork", pytest.param("spawn", marks=nightly)])
 def test_workers_that_keep_what_they_decoded(tmp_path: Path, start: str) -> None:
     """They end in an orderly way, so that what held the blocks is known; the table of processes has the bytes."""
     screen = first_screen(tmp_path, WORKERS, start, "kept")
@@ -124,6 +125,7 @@ def test_workers_that_keep_what_they_decoded(tmp_path: Path, start: str) -> None
     assert "nothing found" in first_screen(tmp_path, WORKERS, start)
 
 
+@nightly
 def test_trials_that_wait_for_the_garbage_collector(tmp_path: Path) -> None:
     """The cycle is named; with a collection after each trial nothing waits."""
     screen = first_screen(tmp_path, CYCLES, "kept")

@@ -16,6 +16,7 @@ from msmemscope.analysis.host.host_samples import NATIVE_MEMORY, NUMPY_ARRAYS
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.recordings import events_of
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ GROWING: Final = {
     "malloc": Case(("place = libc.malloc(60_000)", "ctypes.memset(place, 1, 60_000)"), 0, "native memory"),
     "arrays": Case(("array = np.full(7_500, float(request))", "kept.append(array)"), 0, "NumPy arrays"),
 }
+AT_NIGHT: Final = ("small objects", "arrays")
 HEALTHY: Final = (
     "kept.append((str(request).zfill(200_000), np.full(25_000, float(request))))",
     "if len(kept) == 20:",
@@ -86,7 +88,9 @@ def _served(folder: Path, work: tuple[str, ...], *options: str) -> tool.ToolRun:
     return tool.run([*tool.TOOL, f"--output={output}", *options, "--", sys.executable, program], output=output)
 
 
-@pytest.mark.parametrize("case", GROWING.values(), ids=GROWING.keys())
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=name, marks=[nightly] if name in AT_NIGHT else []) for name, case in GROWING.items()]
+)
 def test_growth_has_its_bytes_and_its_line(case: Case, tmp_path: Path) -> None:
     """Of strings, small objects, arrays, and what a C function allocates; the kernel's own figure is the truth."""
     run = _served(tmp_path, case.work)

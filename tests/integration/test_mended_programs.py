@@ -152,7 +152,8 @@ def look(shell: Shell, story: Story) -> None:
     shell.ask("recover")
 
 
-@pytest.mark.parametrize("name", ["leak", pytest.param("out of memory", marks=nightly)])
+@nightly
+@pytest.mark.parametrize("name", ["leak", "out of memory"])
 def test_a_program_is_mended_and_asked_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.lanes import release_tests
 from tests.lanes.release_tests import DISABLED, DisabledTests, FileResult, read_plan, read_results, table
+from tests.support.nightly import nightly
 
 FILE = "npu/test_copy.py"
 
@@ -77,6 +78,7 @@ def test_the_share_is_of_those_that_ran() -> None:
     assert share == "of 4 tests that ran, 50.0% passed"
 
 
+@nightly
 @pytest.mark.torch
 def test_each_kind_of_end_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure of any phase fails a test; one that is expected to fail passes by failing."""
