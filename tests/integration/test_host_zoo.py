@@ -25,8 +25,6 @@ NOT_RIGHT = {
     "leaks/request_records": "likewise",
     "leaks/failed_requests": "likewise",
     "leaks/sessions_by_user": "likewise",
-    "leaks/page_pool": "shared memory is one figure, without a line",
-    "leaks/frame_exchange": "likewise",
 }
 """Programs whose first line is not right, or not each time, and why."""
 

@@ -81,6 +81,9 @@ enum class AttributeKey : std::uint16_t {
     kFirstSequence = 93,
     // HOST_MEMORY; it also has kWhen.
     kPrivateBytes = 94,
+    kSharedBytes = 95,
+    kGroupBytes = 96,
+    kGroupLimit = 97,
 };
 
 enum class ValueKind : std::uint16_t {

@@ -35,6 +35,13 @@ void ask_if_due(std::uint64_t now_ns) noexcept {
     }
 }
 
+void ask_now() noexcept {
+    std::atomic<std::uint64_t>& due_ns = process_state->container_look_ns;
+    std::uint64_t due = due_ns.load(std::memory_order_relaxed);
+    while (due != 0 && !due_ns.compare_exchange_weak(due, 1, std::memory_order_relaxed)) {
+    }
+}
+
 bool note(const Container& container) noexcept {
     // A container alone is not worth a log.
     if (process_state == nullptr || process_state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {

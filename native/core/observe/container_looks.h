@@ -34,6 +34,8 @@ bool note(const Container& container) noexcept;
 
 // To be called with the time where a sample is taken.
 void ask_if_due(std::uint64_t now_ns) noexcept;
+// The next one is due at the next sample.
+void ask_now() noexcept;
 
 }  // namespace container_looks
 }  // namespace msmemscope

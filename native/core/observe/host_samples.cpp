@@ -8,6 +8,7 @@
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
 #include "core/writer/attributes.h"
+#include "core/writer/control_group.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/process_memory.h"
@@ -40,6 +41,7 @@ constexpr std::uint32_t kLeastNativeDepth = 12;
 constexpr const char* kImport = "import";
 constexpr const char* kImported = "imported";
 constexpr const char* kEnd = "end";
+constexpr const char* kNearLimit = "limit";  // the control group comes near to its limit
 
 // The kernel looks at every page for it.
 constexpr std::uint64_t kPrivateFigureNs = 200'000'000;
@@ -52,6 +54,7 @@ std::atomic<bool> is_sampling{false};
 std::atomic<bool> opens_no_log{false};
 std::atomic<bool> has_ended{false};
 std::atomic<std::uint64_t> threads_seeded{0};
+std::atomic<bool> has_looked_for_group{false};
 
 // Nothing of the mathematical library: the core needs the C library alone.
 
@@ -166,7 +169,24 @@ void add_private_memory(Attributes& attributes, ProcessState& state, bool is_las
     set_next_private_figure(state, begin);
 }
 
-// moment: the moment in the life of the program, one of those below; null for any.
+// Lists of attributes are kept once each: figures of a coarse grain have few of them.
+constexpr std::uint64_t kGrain = 64UL << 10U;
+constexpr std::uint64_t kGrainsOfLimit = 1024;
+
+std::uint64_t rounded(std::uint64_t bytes, std::uint64_t grain) noexcept { return (bytes + grain / 2) / grain * grain; }
+
+// Whether the group has come near to its limit since it was far from it.
+bool comes_near(ProcessState& state, const GroupMemory& group) noexcept {
+    if (group.limit == 0) {
+        return false;
+    }
+    if (group.used < group.limit / 10 * 8) {
+        state.is_near_limit.store(false, std::memory_order_relaxed);
+    }
+    return group.is_near_limit() && !state.is_near_limit.exchange(true, std::memory_order_relaxed);
+}
+
+// moment: the moment in the life of the program, one of those above; null for any.
 void write_figure(const RecordingScope& scope, ProcessState& state, const char* moment) noexcept {
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
@@ -178,8 +198,22 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
     event.address = kept_by_the_heap();
     event.extra = memory.resident - memory.anonymous;
     Attributes attributes(scope);
+    const GroupMemory group = group_memory();
+    if (comes_near(state, group)) {
+        moment = moment == nullptr ? kNearLimit : moment;
+        container_looks::ask_now();
+    }
     if (moment != nullptr) {
         attributes.text(format::AttributeKey::kWhen, moment);
+    }
+    // What has no file on a disk is a part of what has a file.
+    if (const std::uint64_t shared = shared_memory(); shared != 0) {
+        attributes.number(format::AttributeKey::kSharedBytes, rounded(shared, kGrain));
+    }
+    if (group.limit != 0) {
+        const std::uint64_t grain = std::max(kGrain, group.limit / kGrainsOfLimit);
+        attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));
+        attributes.number(format::AttributeKey::kGroupLimit, group.limit);
     }
     add_private_memory(attributes, state, moment == kEnd);
     event.attribute_id = attributes.id();
@@ -364,6 +398,9 @@ namespace recorder {
 void begin_host_samples() noexcept {
     host_samples::opens_no_log.store(false, std::memory_order_relaxed);
     host_samples::has_ended.store(false, std::memory_order_relaxed);
+    if (!host_samples::has_looked_for_group.exchange(true, std::memory_order_relaxed)) {
+        find_control_group();
+    }
     host_samples::is_sampling.store(current_settings.host_sampling == HostSampling::kOn, std::memory_order_release);
     host_samples::write_figure_in_log(host_samples::kImported);
 }

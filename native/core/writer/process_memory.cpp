@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 
 namespace msmemscope {
 namespace {
@@ -41,6 +42,27 @@ bool has_time_left(std::uint64_t now) noexcept {
     return heap_time_ns.load(std::memory_order_relaxed) <= kHeapTimeAtFirstNs + (now - first) / kHeapShareOfTime;
 }
 
+// Bytes that some lines of a file of the kernel say together: "VmRSS:     1696 kB".
+std::uint64_t sum_of_lines(const char* path, std::initializer_list<const char*> names) noexcept {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return 0;
+    }
+    char text[4096];
+    const ssize_t bytes = read(file, text, sizeof(text) - 1);
+    close(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    std::uint64_t found = 0;
+    for (const char* const name : names) {
+        unsigned long long kibibytes = 0;
+        const char* const place = std::strstr(text, name);
+        if (place != nullptr && std::sscanf(place + std::strlen(name), "%llu", &kibibytes) == 1) {
+            found += kibibytes << 10U;
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
 ProcessMemory process_memory() noexcept {
@@ -62,24 +84,10 @@ ProcessMemory process_memory() noexcept {
     return {resident * page, (resident - shared) * page};
 }
 
+std::uint64_t shared_memory() noexcept { return sum_of_lines("/proc/self/status", {"\nRssShmem:"}); }
+
 std::uint64_t private_memory() noexcept {
-    const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return 0;
-    }
-    char text[2048];
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
-    close(file);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    std::uint64_t found = 0;
-    for (const char* const name : {"\nPrivate_Clean:", "\nPrivate_Dirty:"}) {
-        unsigned long long kibibytes = 0;
-        const char* const place = std::strstr(text, name);
-        if (place != nullptr && std::sscanf(place + std::strlen(name), "%llu", &kibibytes) == 1) {
-            found += kibibytes << 10U;
-        }
-    }
-    return found;
+    return sum_of_lines("/proc/self/smaps_rollup", {"\nPrivate_Clean:", "\nPrivate_Dirty:"});
 }
 
 bool is_anonymous(std::uint64_t address) noexcept {

@@ -14,6 +14,10 @@ struct ProcessMemory {
 
 ProcessMemory process_memory() noexcept;
 
+// The part of the resident memory that is shared without a file on a disk: mappings that processes share, and files in
+// memory such as those of /dev/shm. 0 where the kernel does not say. Takes about 20 us.
+std::uint64_t shared_memory() noexcept;
+
 // Bytes of physical memory that no other process shares, 0 where the kernel does not say. Takes it about 10 ms per
 // gigabyte.
 std::uint64_t private_memory() noexcept;

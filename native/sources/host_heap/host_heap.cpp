@@ -1,9 +1,11 @@
 #include "sources/host_heap/host_heap.h"
 
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -19,6 +21,9 @@ namespace {
 using host_samples::is_due;
 using host_samples::may_be_sample;
 using host_samples::note_allocation;
+
+// Analyses tell shared memory by it.
+constexpr const char* kSharedMap = "mmap(MAP_SHARED)";
 
 // Nearly all calls take only two or three instructions here. Everything beyond them stays out of their way.
 template <typename Allocate>
@@ -123,21 +128,36 @@ void free(const Call<void(void*)>& call, void* memory) {
     call.real(memory);
 }
 
-// Only a private, writable, anonymous mapping counts. These say nothing of memory that is taken:
+// A file that lies in memory, as those of /dev/shm do. Anonymous memory that is shared has no file.
+bool is_file_in_memory(int file) noexcept {
+    const KeepErrno keep_errno;
+    struct statfs system{};
+    return fstatfs(file, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
+}
+
+// The name of the function that samples of a mapping have; null if it does not count. A writable mapping counts that is
+// private and has no file, or is shared and has no file on a disk. These say nothing of memory that is taken:
 // - a mapping that only reserves;
 // - a mapping at a place that was mapped already;
 // - somebody's stack.
-bool counts(int protection, int flags) noexcept {
-    constexpr int kAsked = MAP_PRIVATE | MAP_ANONYMOUS;
-    constexpr int kOthers = MAP_SHARED | MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
-    return (protection & PROT_WRITE) != 0 && (flags & kAsked) == kAsked && (flags & kOthers) == 0;
+const char* counted_as(int protection, int flags, int file) noexcept {
+    constexpr int kOthers = MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
+    if ((protection & PROT_WRITE) == 0 || (flags & kOthers) != 0) {
+        return nullptr;
+    }
+    const bool is_anonymous = (flags & MAP_ANONYMOUS) != 0;
+    if ((flags & MAP_SHARED) != 0) {
+        return is_anonymous || is_file_in_memory(file) ? kSharedMap : nullptr;
+    }
+    return is_anonymous ? "mmap" : nullptr;
 }
 
 void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, void* place, std::size_t bytes,
           int protection, int flags, int file, off_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    if (counts(protection, flags) && is_due(bytes)) {
-        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, "mmap", call.site);
+    const char* const function = counted_as(protection, flags, file);
+    if (function != nullptr && is_due(bytes)) {
+        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, function, call.site);
     }
     return memory;
 }
@@ -145,8 +165,9 @@ void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, voi
 void* map_64(const Call<void*(void*, std::size_t, int, int, int, off64_t)>& call, void* place, std::size_t bytes,
              int protection, int flags, int file, off64_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    if (counts(protection, flags) && is_due(bytes)) {
-        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, "mmap", call.site);
+    const char* const function = counted_as(protection, flags, file);
+    if (function != nullptr && is_due(bytes)) {
+        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, function, call.site);
     }
     return memory;
 }

@@ -5,7 +5,7 @@
 //
 // Small Python objects lie in arenas that the interpreter maps, of 1 MiB (256 KiB before 3.10). The stack at the moment
 // of such a mapping is a sample of what grows there. So the allocator of these objects is left as it is. Memory that is
-// only reserved, shared, or a thread's stack does not count.
+// only reserved, or a thread's stack, does not count.
 #pragma once
 
 #include "interpose/hook.h"

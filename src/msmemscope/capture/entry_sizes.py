@@ -100,6 +100,9 @@ def _size(value: Any, depth: int) -> int:
     if array is not None and issubclass(type(value), array):
         is_own = vars(array)["base"].__get__(value) is None
         return _rounded(_BASIC_SIZE.__get__(type(value))) + (vars(array)["nbytes"].__get__(value) if is_own else 0)
+    mapping = getattr(sys.modules.get("mmap"), "mmap", None)
+    if mapping is not None and issubclass(type(value), mapping):
+        return _rounded(_BASIC_SIZE.__get__(type(value))) + _mapped_bytes(value, mapping)
     if kind is object:
         return _size_of_object(value, depth)
     own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
@@ -112,10 +115,19 @@ def _size(value: Any, depth: int) -> int:
     return _rounded(own)
 
 
+def _mapped_bytes(value: Any, mapping: Any) -> int:
+    try:
+        length: int = mapping.__len__(value)
+    except ValueError:  # it is closed
+        return 0
+    return length
+
+
 def _size_of_object(value: Any, depth: int) -> int:
     """That of an object of any class, by what the garbage collector follows: attributes, variables of frames."""
     own: int = _BASIC_SIZE.__get__(type(value))  # object.__sizeof__ takes any field of a frame for its length
-    if depth >= _DEEPEST or not gc.is_tracked(value):
+    # A view refers to memory that is somebody else's.
+    if depth >= _DEEPEST or issubclass(type(value), memoryview) or not gc.is_tracked(value):
         return _rounded(own)
     referents = [one for one in gc.get_referents(value)[:_MOST_REFERENTS] if not issubclass(type(one), _OF_PROGRAM)]
     if not any(type(one) is dict for one in referents):

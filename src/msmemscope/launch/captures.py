@@ -35,6 +35,7 @@ from msmemscope.launch.analyses import (
     find_first,
     kinds_in_memory,
 )
+from msmemscope.launch.end_at_limit import host_memory_at_its_end
 from msmemscope.launch.ended_by import end_noted
 from msmemscope.launch.faults import faults_as_errors
 from msmemscope.model.events import EventKind
@@ -315,7 +316,9 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
     facts: Mapping[str, tuple[str, ...]] = {}
     problems: tuple[str, ...] = ()
     overview = None
+    host_memory = None
     analyses = RunAnalyses()
+    ended_by = end_noted(capture.directory)
     with _by_itself(capture, _INCOMPLETE):
         facts, problems = capture.facts, capture.problems
         try:
@@ -326,8 +329,9 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
             overview = memory_overview(
                 capture.restricted_to(SUMMARY_KINDS), leaked=leaked, read=read, out_of_memory=failures_of(capture)
             )
+    with _by_itself(capture, "its host memory is left out"):
+        host_memory = host_memory_at_its_end(capture, ended_by)
     devices = facts.get("setting.devices", ("",))[-1]
-    ended_by = end_noted(capture.directory)
     return ProcessSummary(
         process_id=header.process_id,
         program=program_text(facts.get("argument", ()), facts.get("executable", ())),
@@ -347,6 +351,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         start_ns=header.start_ns,
         is_running=is_running,
         killed_at_bytes=ended_by.limit_bytes,
+        host_memory_at_its_end=host_memory,
         is_damaged=bool(problems),
         remarks=(
             *_remarks(header, ended_by.signal_name, is_running=is_running, was_running=capture.log.was_running),

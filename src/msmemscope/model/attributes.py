@@ -84,6 +84,9 @@ class AttributeKey(IntEnum):
     FIRST_ENTRIES = 92
     FIRST_SEQUENCE = 93
     PRIVATE_BYTES = 94
+    SHARED_BYTES = 95
+    GROUP_BYTES = 96
+    GROUP_LIMIT = 97
 
 
 class AttributeType(Enum):
@@ -197,6 +200,9 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.FIRST_ENTRIES, "first_entries", _NUMBER),
         (AttributeKey.FIRST_SEQUENCE, "first_sequence", _NUMBER),
         (AttributeKey.PRIVATE_BYTES, "private_bytes", _NUMBER),
+        (AttributeKey.SHARED_BYTES, "shared_bytes", _NUMBER),
+        (AttributeKey.GROUP_BYTES, "group_bytes", _NUMBER),
+        (AttributeKey.GROUP_LIMIT, "group_limit", _NUMBER),
     )
 )
 """All of them, by rising key."""

@@ -22,6 +22,8 @@ HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what tha
 """The advice about a line that makes memory which stays."""
 CONTAINER_REMEDY: Final = "Remove its entries when they are done with, or give it a bound: so far it only grows."
 """The advice about a container that keeps it."""
+SHARED_REMEDY: Final = "Close each segment and unlink it when it is done with: until then all of it stays in memory."
+"""The advice about shared memory and files in memory."""
 
 COPIED_REMEDY: Final = "Keep such data as one array, tensor or buffer of bytes: forked processes go on to share it."
 """The advice about memory that forked processes copy by reading."""
@@ -40,6 +42,8 @@ def host_growth_remedy(found: HostGrowth) -> str:
     """Return the advice that fits; empty where nothing is known that would help."""
     if found.is_kept_free:
         return KEPT_FREE_REMEDY
+    if found.is_shared:
+        return SHARED_REMEDY
     if found.container is not None:
         return CONTAINER_REMEDY
     return HOST_MEMORY_REMEDY if found.site is not None else ""

@@ -31,6 +31,11 @@ def render_host_ledger(
         indent=0,
         style=HEADING,
     )
+    if found.group_limit_bytes:
+        writer.sentence(
+            f"its control group may have {format_bytes(found.group_limit_bytes)}; it used "
+            f"{format_bytes(found.group_bytes)} at most, {format_bytes(found.group_end_bytes)} at the end"
+        )
     writer.table(
         ("at the peak", "error", "at the end", "part"),
         [

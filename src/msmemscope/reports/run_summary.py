@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msmemscope.analysis.host.host_ledger import HostLedger
     from msmemscope.analysis.inefficient.inefficient import InefficientResult
     from msmemscope.analysis.judged import NotJudged
     from msmemscope.analysis.leaks.overview import LeakOverview
@@ -68,6 +69,8 @@ class ProcessSummary:
     is_running: bool = False
     killed_at_bytes: int | None = None
     """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
+    host_memory_at_its_end: HostLedger | None = None
+    """Of a process that was ended, or lost, for lack of host memory; None elsewhere."""
     is_damaged: bool = False
     """Whether a part of its event log had to be left out."""
     remarks: tuple[str, ...] = ()

@@ -268,11 +268,12 @@ def _said_by_failure(process: ProcessSummary) -> Callable[[Verdict], bool]:
 
 def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
     result = process.overview.out_of_memory if process.overview is not None else None
-    if process.killed_at_bytes is not None:
-        sentence = _killed(process, process.killed_at_bytes)
+    from msmemscope.reports.end_at_limit_words import parts_at_its_end, words_of_end
+
+    if process.killed_at_bytes is not None or process.host_memory_at_its_end is not None:
         yield Verdict(
-            VerdictKind.OUT_OF_MEMORY, DEVICE_CPU, Pool.HOST, 0, "", "", (process,), known_sentence=sentence,
-            known_command="msmemscope analyze peak",
+            VerdictKind.OUT_OF_MEMORY, DEVICE_CPU, Pool.HOST, 0, "", "", (process,), known_sentence=words_of_end(process),
+            known_command=f"msmemscope analyze {'host' if parts_at_its_end(process) else 'peak'}",
         )  # fmt: skip
         return
     if result is None or not result.failures:
@@ -293,16 +294,6 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
         (process,),
         known_sentence="" if known is None else verdict(known),
         known_command="" if known is None else known.next_command,
-    )
-
-
-def _killed(process: ProcessSummary, limit_bytes: int) -> str:
-    """The verdict on a process that the kernel ended: the limit, and the part of it that CPU tensors had."""
-    peaks = process.overview.peaks if process.overview is not None else ()
-    tensors = max((peak.peak_bytes for peak in peaks if (peak.device, peak.pool) == (DEVICE_CPU, Pool.HOST)), default=0)
-    limit = f"its control group may have {format_bytes(limit_bytes)}" if limit_bytes else "the machine had no more"
-    return (
-        f"out of memory on cpu: the kernel ended the process, {limit}; CPU tensors had {format_bytes(tensors)} at most"
     )
 
 
@@ -436,6 +427,7 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
         (process,),
         growth_bytes=growth.bytes_per_step,
         remedy=host_growth_remedy(growth),
+        known_command="msmemscope analyze host",
     )
 
 

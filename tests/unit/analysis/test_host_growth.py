@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, HostSite
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, SHARED_MEMORY, HostSite
 from msmemscope.analysis.leaks.host_growth import (
     LEAST_HOST_GROWTH_BYTES,
     HostGrowth,
@@ -185,6 +185,23 @@ def test_without_steps_a_line_that_goes_on_is_growth(last: int) -> None:
     assert found.site == HostSite("server.py(7): keep", (last - 1) * MEBIBYTE, last - 1, PYTHON_OBJECTS)
     assert found.growth_bytes == pytest.approx(last * MEBIBYTE, abs=2 * MEBIBYTE)
     assert (found.is_over_steps, found.bytes_per_step) == (False, 0)
+
+
+@pytest.mark.parametrize(("told", "growth"), [(MEBIBYTE, 98 * MEBIBYTE), (0, None)])
+def test_shared_memory_that_a_line_goes_on_to_map_is_growth(told: int, growth: int | None) -> None:
+    """If the kernel's figure of it grows as well: what is mapped and never touched takes nothing."""
+    trace = Trace()
+    for moment in range(100):
+        trace.sample(MEBIBYTE, "frames.py(3): publish", native=PYTHON_STACK, function="mmap(MAP_SHARED)")
+        trace.free_sample(sampled(trace, "frames.py(9): scratch", MEBIBYTE))
+        attributes = trace.text(f"shared_bytes:{moment * told}")
+        trace.add(EventKind.HOST_MEMORY, size=BASE, extra=BASE + moment * told, attribute_id=attributes)
+    found = find_host_growth(trace.recording())
+    assert found is not None
+    assert (found.growth_bytes if found.is_shared else None) == growth
+    if growth is not None:
+        assert found.is_growing
+        assert found.site == HostSite("frames.py(3): publish", 100 * MEBIBYTE, 100, SHARED_MEMORY)
 
 
 @pytest.mark.parametrize(

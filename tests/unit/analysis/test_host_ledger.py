@@ -19,7 +19,7 @@ from msmemscope.analysis.host.host_ledger import (
     HostLedger,
     account_for_host,
 )
-from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, SHARED_MEMORY
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
@@ -31,11 +31,10 @@ PYTHON = "/usr/lib/libpython3.11.so.1.0(_PyObject_Malloc+0x78) [0x1]"
 NUMPY = "/x/numpy/_core/_multiarray_umath.so(PyDataMem_UserNEW+0x1) [0x2]"
 
 
-def figure(trace: Trace, anonymous: int, *, kept: int = 0, files: int = 0) -> None:
+def figure(trace: Trace, anonymous: int, *, kept: int = 0, files: int = 0, attribute_id: int = 0) -> None:
     """Appends a figure; sizes in MiB."""
-    trace.add(
-        EventKind.HOST_MEMORY, size=anonymous * MEBIBYTE, address=kept * MEBIBYTE, extra=files * MEBIBYTE, device=-1
-    )
+    sizes = {"size": anonymous * MEBIBYTE, "address": kept * MEBIBYTE, "extra": files * MEBIBYTE}
+    trace.add(EventKind.HOST_MEMORY, device=-1, attribute_id=attribute_id, **sizes)
 
 
 def run() -> Trace:
@@ -106,6 +105,25 @@ def test_memory_of_an_emulated_device_is_in_the_unknown_part() -> None:
     assert sizes(account_for_host(recording), "peak_bytes") == {BEFORE: 100, UNKNOWN: 10}
     emulated = dataclasses.replace(recording, facts={"device_memory": ("emulated",)})
     assert sizes(account_for_host(emulated), "peak_bytes") == {BEFORE: 100, EMULATED: 10}
+
+
+def test_shared_memory_and_the_control_group() -> None:
+    """Shared memory is the kernel's figure: samples of it are lines, and no part of their own."""
+    trace = Trace()
+    figure(trace, 100, files=50)
+    trace.sample(32 * MEBIBYTE, "frames.py(3): publish", native=PYTHON, function="mmap(MAP_SHARED)")
+    attributes = trace.text(f"shared_bytes:{30 * MEBIBYTE},group_bytes:{280 * MEBIBYTE},group_limit:{300 * MEBIBYTE}")
+    figure(trace, 100, files=80, attribute_id=attributes)
+    found = account_for_host(trace.recording())
+    assert sizes(found, "peak_bytes") == {BEFORE: 100, FILES: 50, SHARED_MEMORY: 30, UNKNOWN: 0}
+    assert found.lines.row(0) == ("frames.py(3): publish", SHARED_MEMORY, 32 * MEBIBYTE, 1)
+    assert found.ended_near_limit
+    assert found.largest_of_program() == [(SHARED_MEMORY, 30 * MEBIBYTE)]
+    out = io.StringIO()
+    render_host_ledger(found, out)
+    assert "its control group may have 300 MiB; it used 280 MiB at most, 280 MiB at the end" in " ".join(
+        out.getvalue().split()
+    )
 
 
 def test_without_figures_there_is_no_answer() -> None:

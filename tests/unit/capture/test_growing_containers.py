@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import sys
 import tracemalloc
 import weakref
@@ -146,6 +147,18 @@ def test_sizes_are_near_what_was_allocated(make: Callable[[], Any]) -> None:
         tracemalloc.stop()
     truth = sum(-(-size // 16) * 16 for size in blocks)
     assert facts_of_entries(kept).total_bytes == pytest.approx(truth, rel=0.1)
+
+
+def test_mapped_memory_counts_as_its_owner_s() -> None:
+    """Once, though views refer to it as well; a closed mapping has none."""
+    kept = [mmap.mmap(-1, 1 << 16) for _ in range(50)]
+    with_views = [(one, memoryview(one)) for one in kept]
+    kept.clear()
+    assert facts_of_entries(with_views).total_bytes == pytest.approx(50 << 16, rel=0.01)
+    for mapping, view in with_views:
+        view.release()
+        mapping.close()
+    assert facts_of_entries(with_views).total_bytes < 1 << 16
 
 
 def test_what_others_have_too_counts_nothing() -> None:

@@ -24,6 +24,9 @@ FIGURE_SCHEMA: Final = pl.Schema(
         "anonymous": pl.Int64(),
         "kept": pl.Int64(),
         "files": pl.Int64(),
+        "shared": pl.Int64(),
+        "group_bytes": pl.Int64(),
+        "group_limit": pl.Int64(),
     }
 )
 """One row per figure, in sequence order; sizes in bytes.
@@ -31,7 +34,10 @@ FIGURE_SCHEMA: Final = pl.Schema(
 kind: of the event that has it.
 anonymous: the resident memory that belongs to no file and is not shared.
 kept: the part of it that the C library's allocator keeps though it is free; where nobody asked, as at the last figure.
-files: the resident memory that has a file or is shared, where it was not asked as at the last figure; null without any.
+files: the resident memory that has a file on a disk, where it was not asked as at the last figure; null without any.
+shared: the resident memory that is shared, or has a file in memory, where it was not asked as at the last figure.
+group_bytes: in use by the control group of the process, where it was not asked as at the last figure; null without any.
+group_limit: of that group; null without any.
 """
 
 _OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
@@ -45,20 +51,31 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     """
     is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64, strict=False), pl.col("size")
     kept = pl.col("address").cast(pl.Int64, strict=False).replace(0, None)
+    of_kernel = ("shared_bytes", "group_bytes", "group_limit")
+    attributes = recording.attributes.select("attribute_id", pl.col(of_kernel).cast(pl.Int64, strict=False))
+    is_told = ~is_step & (other > 0)
+    # A figure without shared memory has no such attribute.
+    shared = pl.min_horizontal(pl.col("shared_bytes").fill_null(0), other)
     return (
         recording.events.filter(is_step | (pl.col("kind") == EventKind.HOST_MEMORY))
+        .join(attributes, on="attribute_id", how="left", maintain_order="left")
         .select(
             "sequence",
             "timestamp_ns",
             "kind",
             anonymous=pl.when(is_step).then(other).otherwise(size),
             kept=kept,
-            files=pl.when(~is_step & (other > 0)).then(other),
+            files=pl.when(is_told).then(other - shared),
+            shared=pl.when(is_told).then(shared),
+            group_bytes="group_bytes",
+            group_limit="group_limit",
         )
         .filter(pl.col("anonymous") > 0)
         .with_columns(
-            pl.col("kept").forward_fill().backward_fill().fill_null(0), pl.col("files").forward_fill().backward_fill()
+            pl.col("kept", "shared").forward_fill().backward_fill().fill_null(0),
+            pl.col("files", "group_bytes", "group_limit").forward_fill().backward_fill(),
         )
+        .select(FIGURE_SCHEMA.names())
         .cast(FIGURE_SCHEMA)
     )
 

@@ -1,13 +1,14 @@
 """The resident memory of a process as a sum of parts, at its peak and at the end.
 
-    resident = blocks + samples + before work + kept free + files + unknown
+    resident = blocks + samples + before work + kept free + files + shared + unknown
 
 - Blocks are CPU tensors and pinned memory. They are exact.
 - Samples stand for the other allocations since then: Python objects, arrays, native memory, stacks of
   threads. They are estimates: of n samples the error is about 1 in the square root of n.
 - The memory before work is the first figure, without the blocks of that moment. Modules that are imported before the
   program begins its own work are in it, and so is a framework.
-- Memory that is kept free, and memory of files, are figures of the C library and the kernel.
+- Memory that is kept free, memory of files and shared memory are figures of the C library and the kernel. Memory of
+  /dev/shm is shared memory.
 - Unknown is the rest. It is negative where allocated memory was never touched, or where samples stand for too much. The
   memory of a device that is emulated in the process is in it: most of what its driver hands out is never touched.
 """
@@ -23,7 +24,7 @@ import polars as pl
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
 from msmemscope.analysis.host.host_figures import host_figures, imports_of_frameworks, is_emulated
-from msmemscope.analysis.host.host_samples import HostSamples
+from msmemscope.analysis.host.host_samples import SHARED_MEMORY, HostSamples
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import MemoryUse
@@ -43,7 +44,7 @@ TENSORS: Final = "CPU tensors"
 PINNED: Final = "pinned memory"
 BEFORE: Final = "interpreter and libraries, before work began"
 KEPT_FREE: Final = "freed, and kept by the C library"
-FILES: Final = "mapped files and shared memory"
+FILES: Final = "mapped files"
 UNKNOWN: Final = "unknown"
 EMULATED: Final = "unknown, and memory of the emulated device"
 
@@ -67,6 +68,11 @@ LINE_SCHEMA: Final = pl.Schema(
 """One row per line that made sampled memory which is alive at the peak, the largest first; without imports."""
 
 MOST_MOMENTS: Final = 1000
+_MOST_NAMED: Final = 3
+_LEAST_NAMED: Final = 0.02
+"""Of the resident memory, that a part must have to be named."""
+NEAR_LIMIT: Final = 0.9
+"""Of the limit of a control group, from which on its end may be near."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +91,30 @@ class HostLedger:
     """The most resident memory of all figures: the sum of `parts`."""
     end_bytes: int
     """The resident memory at the last figure."""
+    group_bytes: int
+    """The most that the control group of the process uses at a figure; 0 without a limit."""
+    group_end_bytes: int
+    """That it uses at the last figure; 0 without a limit."""
+    group_limit_bytes: int
+    """Of the group; 0 without one."""
     is_sampled: bool
     """Whether allocations were sampled; otherwise the unknown part has them."""
     coverage: Coverage
     """The coverage of the answer."""
+
+    @property
+    def ended_near_limit(self) -> bool:
+        """Whether the control group was near its limit at the last figure."""
+        return self.group_limit_bytes > 0 and self.group_end_bytes >= NEAR_LIMIT * self.group_limit_bytes
+
+    def largest_of_program(self) -> list[tuple[str, int]]:
+        """Return the largest parts at the last figure that the program made, at most three, with their bytes."""
+        found = self.parts.filter(
+            ~pl.col("part").is_in([BEFORE, FILES, UNKNOWN, EMULATED]),
+            pl.col("end_bytes") >= _LEAST_NAMED * self.end_bytes,
+        )
+        rows = found.sort("end_bytes", descending=True, maintain_order=True).head(_MOST_NAMED)
+        return list(rows.select("part", "end_bytes").iter_rows())
 
     def to_polars(self) -> pl.DataFrame:
         """Return the parts."""
@@ -113,16 +139,25 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
             CONTAINER_SCHEMA.to_frame(),
             COURSE_SCHEMA.to_frame(),
         )
-        return HostLedger(*nothing, peak_bytes=0, end_bytes=0, is_sampled=False, coverage=coverage)
+        return HostLedger(
+            *nothing,
+            peak_bytes=0,
+            end_bytes=0,
+            group_bytes=0,
+            group_end_bytes=0,
+            group_limit_bytes=0,
+            is_sampled=False,
+            coverage=coverage,
+        )
     if figures["files"].is_null().all():
         coverage = coverage.with_limits(["mapped files and shared memory were not looked at (--host=off)"])
     sequences = figures["sequence"].to_numpy()
-    resident = (figures["anonymous"] + figures["files"].fill_null(0)).to_numpy()
+    resident = (figures["anonymous"] + figures["shared"] + figures["files"].fill_null(0)).to_numpy()
     samples = HostSamples.of(recording)
     is_set_up = _is_set_up(recording, sequences, samples)
     samples = _without_set_up(recording, samples, sequences, is_set_up)
     exact = _blocks(recording, sequences)
-    kinds = samples.by_kind(recording)
+    kinds = samples.of_private_memory().by_kind(recording)
     sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
     known = sum([*exact.values(), *sampled.values()], figures["kept"].to_numpy())
     rest = (figures["anonymous"] - known).to_numpy()
@@ -132,6 +167,7 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         BEFORE: before,
         KEPT_FREE: figures["kept"].to_numpy(),
         FILES: figures["files"].fill_null(0).to_numpy(),
+        SHARED_MEMORY: figures["shared"].to_numpy(),
     }  # fmt: skip
     unknown = resident - sum(parts.values(), np.zeros_like(resident))
     rest = EMULATED if is_emulated(recording) else UNKNOWN
@@ -154,6 +190,9 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         pl.DataFrame({name: values[moments] for name, values in course.items()}, COURSE_SCHEMA),
         peak_bytes=int(resident[peak]),
         end_bytes=int(resident[end]),
+        group_bytes=int(figures["group_bytes"].fill_null(0).to_numpy().max()),
+        group_end_bytes=int(figures["group_bytes"][-1] or 0),
+        group_limit_bytes=int(figures["group_limit"][-1] or 0),
         is_sampled=not samples.rows.is_empty(),
         coverage=coverage,
     )

@@ -31,7 +31,9 @@ PYTHON_OBJECTS: Final = "Python objects"
 NUMPY_ARRAYS: Final = "NumPy arrays"
 NATIVE_MEMORY: Final = "native memory"
 THREADS: Final = "threads"
-_CREATE_THREAD: Final = "pthread_create"
+SHARED_MEMORY: Final = "shared memory"
+_KIND_OF_FUNCTION: Final = {"pthread_create": THREADS, "mmap(MAP_SHARED)": SHARED_MEMORY}
+"""Of functions that say what the memory is, whoever calls them."""
 
 _IMPORTING: Final = "<frozen importlib._bootstrap"
 _MODULE: Final = re.compile(r"(?:.*/)?([^/(]+)\(")
@@ -56,7 +58,7 @@ class HostSite:
     """An estimate."""
     samples: int
     what: str
-    """`Python objects`, `NumPy arrays`, `threads` or `native memory of libX.so`: most of it."""
+    """`Python objects`, `NumPy arrays`, `threads`, `shared memory` or `native memory of libX.so`: most of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +67,7 @@ class HostSamples:
 
     rows: pl.DataFrame
     """One per sample in the order of their records: `sequence`, `timestamp_ns`, `bytes` (that it stands for), `end_sequence`
-    (NEVER if it was not freed), STACK_COLUMNS, `is_thread`."""
+    (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
 
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:
@@ -75,7 +77,8 @@ class HostSamples:
         ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
             sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64)
         )
-        threads = recording.strings.filter(pl.col("text") == _CREATE_THREAD)["id"]
+        functions = recording.strings.filter(pl.col("text").is_in(list(_KIND_OF_FUNCTION)))
+        kinds = {number: _KIND_OF_FUNCTION[text] for number, text in functions.select("id", "text").iter_rows()}
         rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
         return cls(
             rows.select(
@@ -85,7 +88,7 @@ class HostSamples:
                 pl.col("end_sequence").fill_null(NEVER),
                 *STACK_COLUMNS[:2],
                 pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator
-                pl.col("name_id").is_in(threads.implode()).alias("is_thread"),
+                pl.col("name_id").replace_strict(kinds, default="", return_dtype=pl.String).alias("function_kind"),
             )
         )
 
@@ -106,6 +109,14 @@ class HostSamples:
         """Leave out allocations while modules are imported."""
         importing = recording.python_stacks.filter(pl.col("text").str.contains(_IMPORTING, literal=True))["id"]
         return HostSamples(self.rows.filter(~pl.col("python_stack_id").is_in(importing.implode())))
+
+    def of_shared_memory(self) -> HostSamples:
+        """Choose those of memory that processes share, and of files in memory."""
+        return HostSamples(self.rows.filter(pl.col("function_kind") == SHARED_MEMORY))
+
+    def of_private_memory(self) -> HostSamples:
+        """Choose those of all other memory."""
+        return HostSamples(self.rows.filter(pl.col("function_kind") != SHARED_MEMORY))
 
     @property
     def total_bytes(self) -> int:
@@ -130,11 +141,11 @@ class HostSamples:
             recording: Where stacks are looked up.
         """
         native = dict(recording.native_stacks.iter_rows())
-        stacks = self.rows.select("native_stack_id", "is_thread").unique()
-        kinds = [THREADS if is_thread else _kind_of(native.get(stack) or "") for stack, is_thread in stacks.iter_rows()]
+        stacks = self.rows.select("native_stack_id", "function_kind").unique()
+        kinds = [kind or _kind_of(native.get(stack) or "") for stack, kind in stacks.iter_rows()]
         rows = self.rows.join(
             stacks.with_columns(kind=pl.Series(kinds, dtype=pl.String)),
-            on=["native_stack_id", "is_thread"],
+            on=["native_stack_id", "function_kind"],
             how="left",
             maintain_order="left",
         )
@@ -171,10 +182,10 @@ class HostSamples:
 
 
 def _most_of(part: pl.DataFrame, native_stacks: dict[int, str]) -> str:
-    sums = part.group_by("native_stack_id", "is_thread").agg(pl.col("bytes").sum())
+    sums = part.group_by("native_stack_id", "function_kind").agg(pl.col("bytes").sum())
     by_kind: dict[str, int] = {}
-    for stack, is_thread, size in sums.iter_rows():
-        what = THREADS if is_thread else _kind_of(native_stacks.get(stack) or "")
+    for stack, kind, size in sums.iter_rows():
+        what = kind or _kind_of(native_stacks.get(stack) or "")
         by_kind[what] = by_kind.get(what, 0) + size
     return max(sorted(by_kind), key=lambda what: by_kind[what])
 

@@ -7,7 +7,8 @@ all it takes can still leave gaps. The rest is judged by its floor: the least in
 steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a program sets
 itself up in it.
 
-A program without tensors is judged over stretches of its time in the same way.
+A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself, by
+samples alone: each of its lines must go on to make some, and the kernel's own figure must grow with it.
 
 Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or a
 program with tensors has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
@@ -95,6 +96,8 @@ class HostGrowth:
     """The line that made most of it; None where samples do not say."""
     is_sampled: bool = False
     """Whether allocations were sampled while it grew."""
+    is_shared: bool = False
+    """Whether it is memory that processes share, or files in memory."""
     container: GrowingContainer | None = None
     """The container of the program that keeps it; None where none is known."""
 
@@ -139,13 +142,16 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     Returns:
         None where too few figures were recorded to tell.
     """
-    samples = HostSamples.of(recording)
-    over_steps = _growth_over_steps(recording, samples)
-    found = over_steps
+    every = HostSamples.of(recording)
+    samples = every.of_private_memory()
+    found = _growth_over_steps(recording, samples)
     if found is None and recording.blocks.is_empty():
         found = _growth_over_time(recording, samples)
     if found is None:
-        found = _growth_of_the_run(recording, samples)
+        found = _growth_of_the_run(recording, every, samples)
+    if found is None or not found.is_growing:
+        shared = _growth_of_the_run(recording, every, every.of_shared_memory(), is_shared=True)
+        found = shared if shared is not None and shared.is_growing else found
     if found is None or not found.is_growing or found.is_kept_free:
         return found
     return dataclasses.replace(found, container=container_behind(recording, found.growth_bytes, _LEAST_KEPT))
@@ -291,8 +297,17 @@ def _without_gaps(stretches: list[Bytes]) -> list[Bytes]:
     return stretches
 
 
-def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth | None:
-    """Growth that a line goes on to make over the run, without regard to steps."""
+def _growth_of_the_run(
+    recording: Recording, every: HostSamples, samples: HostSamples, *, is_shared: bool = False
+) -> HostGrowth | None:
+    """Return the growth that a line goes on to make over the run, without regard to steps.
+
+    Args:
+        recording: With figures of host memory.
+        every: All samples: they tell the time that passes.
+        samples: Those that are judged.
+        is_shared: Whether these are of shared memory.
+    """
     _, imported = imports_of_frameworks(recording)
     begin = int(imported[-1]) if imported.len() else 0
     figures = host_figures(recording).filter(pl.col("kind") == EventKind.HOST_MEMORY, pl.col("sequence") >= begin)
@@ -301,29 +316,33 @@ def _growth_of_the_run(recording: Recording, samples: HostSamples) -> HostGrowth
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
     end = samples.most_alive()
     live = samples.alive(0, end).without_imports(recording)
-    other = _used_bytes(recording, figures)
+    other = figures["shared"].to_numpy() if is_shared else _used_bytes(recording, figures)
     last = max(int(np.searchsorted(figures["sequence"].to_numpy(), end, side="right")) - 1, 0)
     growth = int(other[: last + 1][-1] - other[0])
     resident = int(figures["anonymous"][last])
     if live.total_bytes < LEAST_HOST_GROWTH_BYTES:
         return _not_growing(recording, resident, growth)
     site, of_line = live.by_line(recording)[0]
-    made = _made_in_stretches(recording, samples, of_line)
+    made = _made_in_stretches(recording, every, of_line)
     is_growing = (
         any((made[part] >= _LEAST_OF_STRETCH * made.sum()).all() for part in _STRETCHES_OF_A_LINE)
         and site.samples >= _LEAST_SAMPLES
         and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
     )
+    # What is mapped and never touched takes no memory: of shared memory the kernel's figure alone counts.
+    is_growing &= not is_shared or growth >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * site.live_bytes)
     if not is_growing:
         return _not_growing(recording, resident, growth)
+    is_near = is_shared or abs(growth - live.total_bytes) <= _MOST_ERRORS * live.error_bytes
     return HostGrowth(
         first_step=0,
         last_step=0,
         resident_bytes=resident,
-        growth_bytes=growth if abs(growth - live.total_bytes) <= _MOST_ERRORS * live.error_bytes else live.total_bytes,
+        growth_bytes=growth if is_near else live.total_bytes,
         is_growing=True,
         site=site,
         is_sampled=True,
+        is_shared=is_shared,
     )
 
 

@@ -118,7 +118,8 @@ CHINESE_TEXTS: Final = {
     "unknown, and memory of the emulated device": "未知, 以及模拟设备的内存",
     "interpreter and libraries, before work began": "解释器与库, 程序自身工作之前",
     "freed, and kept by the C library": "已释放, 仍被 C 库保留",
-    "mapped files and shared memory": "文件映射和共享内存",
+    "mapped files": "文件映射",
+    "shared memory": "共享内存",
     "Reserved memory": "预留内存",
     "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
         "已预留却闲置的内存: 留给其他流的, 等待其他流用完的, 因取整而多出的。"

@@ -195,6 +195,29 @@ CHINESE_FORMS: Final = {
     "a limit of torch refused it (set_per_process_memory_fraction)[, which is less than {size}]": (
         "被 torch 自身的上限拒绝 (set_per_process_memory_fraction)[, 该上限小于 {size}]"
     ),
+    "out of memory on {device}: the kernel ended the process, its control group may have {size}; it had {parts}[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 其控制组最多可用 {size}; 进程占用 {parts}[ ({who})]"
+    ),
+    "out of memory on {device}: the kernel ended the process, the machine had no more; it had {parts}[ ({who})]": (
+        "{device} 内存不足: 内核结束了进程, 机器已没有更多内存; 进程占用 {parts}[ ({who})]"
+    ),
+    "out of memory on {device}: the process was lost when its control group used {size} of {whole}; it had {parts}[ ({who})]": (
+        "{device} 内存不足: 进程消失时其控制组占用 {whole} 中的 {size}; 进程占用 {parts}[ ({who})]"
+    ),
+    "out of memory on {device}: the process was lost when its control group used {size} of {whole}; CPU tensors had {other} at most[ ({who})]": (
+        "{device} 内存不足: 进程消失时其控制组占用 {whole} 中的 {size}; CPU 张量最多占用 {other}[ ({who})]"
+    ),
+    "its control group may have {size}; it used {other} at most, {whole} at the end": (
+        "其控制组最多可用 {size}; 最多占用 {other}, 结束时占用 {whole}"
+    ),
+    "{size} of Python objects": "Python 对象 {size}",
+    "{size} of NumPy arrays": "NumPy 数组 {size}",
+    "{size} of CPU tensors": "CPU 张量 {size}",
+    "{size} of pinned memory": "锁页内存 {size}",
+    "{size} of shared memory": "共享内存 {size}",
+    "{size} of threads": "线程 {size}",
+    "{size} of native memory[ of {subject}]": "[{subject} 的]本地内存 {size}",
+    "{size} of memory that the C library keeps": "C 库保留的内存 {size}",
     "out of memory on {device}: the kernel ended the process, its control group may have {size}; CPU tensors had {other} at most[ ({who})]": (
         "{device} 内存不足: 内核结束了进程, 其控制组最多可用 {size}; CPU 张量最多占用 {other}[ ({who})]"
     ),
