@@ -91,8 +91,40 @@ def heap_cost() -> Measurement:
             Variant(alone, loop),
             Variant(ours, (*tool(), *loop)),
             Variant("msmemscope, no samples", (*tool("--host=off"), *loop)),
+            Variant("memray", (*MEMRAY, *loop[1:])),
         ),
         targets={ours: Target("at most 5 added", lambda medians: medians[ours] - medians[alone] <= 5)},
+    )
+
+
+def object_cost() -> Measurement:
+    """One Python object, as samples of host memory are taken by default."""
+    loop = python("object_loop")
+    alone, ours = "no tool", "msmemscope"
+    return Measurement(
+        name="Python objects",
+        unit="ns per object",
+        reference=alone,
+        variants=(Variant(alone, loop), Variant(ours, (*tool(), *loop)), Variant("memray", (*MEMRAY, *loop[1:]))),
+        targets={ours: Target("at most 5 added", lambda medians: medians[ours] - medians[alone] <= 5)},
+    )
+
+
+def serving_cost() -> Measurement:
+    """One request to a served model, with everything that is on by default."""
+    loop = python("serving_loop")
+    alone, ours = "no tool", "msmemscope"
+    return Measurement(
+        name="served model",
+        unit="us per request",
+        reference=alone,
+        variants=(
+            Variant(alone, loop),
+            Variant(ours, (*tool(), *loop)),
+            Variant("msmemscope, no samples", (*tool("--host=off"), *loop)),
+            Variant("memray", (*MEMRAY, *loop[1:])),
+        ),
+        targets={ours: Target("at most 1.02 of alone", lambda medians: medians[ours] <= 1.02 * medians[alone])},
     )
 
 
@@ -407,6 +439,8 @@ def virtual_npu_import() -> Measurement:
 MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     allocation_cost,
     heap_cost,
+    object_cost,
+    serving_cost,
     *(lambda threads=threads: thread_cost(threads) for threads in (1, 2, 4, 8, 16)),
     *(lambda alive=alive: operator_cost(alive, views=False) for alive in LIVE_BLOCKS),
     lambda: operator_cost(1_000, views=True),
