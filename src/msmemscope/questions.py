@@ -17,6 +17,7 @@ import polars as pl
 from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
 from msmemscope.analysis.host.host_ledger import account_for_host
+from msmemscope.analysis.host.processes_together import host_memory_together
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
 from msmemscope.analysis.leaks.between_marks import MarkLeaks, find_leaks_between_marks
 from msmemscope.analysis.leaks.growing_sites import GrowthOptions
@@ -44,7 +45,7 @@ from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.growth_report import render_slow_leaks
-from msmemscope.reports.host_ledger_report import render_host_ledger
+from msmemscope.reports.host_ledger_report import render_host_ledger, render_host_together
 from msmemscope.reports.html.question_tables import (
     host_tables,
     inefficient_tables,
@@ -111,6 +112,10 @@ class Question(Generic[OptionsType, ResultType]):
     """Returns the faults that were found: `analysis.findings.FINDING_SCHEMA`. None where a result only describes."""
     merge: Callable[[Sequence[tuple[int, pl.DataFrame]], Sequence[int | None]], pl.DataFrame] = merge_findings
     """Merges the findings of several processes, by their ids, and their ranks: `analysis.findings.MERGED_SCHEMA`."""
+    together: Callable[[Sequence[ResultType]], Any] = lambda _: None
+    """Returns what several processes have together; None where that is not known."""
+    render_together: Callable[[Any, IO[str]], None] = lambda *_: None
+    """Writes that below the reports on each of them."""
     tables: Callable[[ResultType], Sequence[ReportTable]] | None = None
     """The part of an answer that the HTML report shows; None for a question that it does not ask."""
     content: Callable[[ResultType, Recording], object] = lambda result, _: result
@@ -298,6 +303,8 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         QuestionOptions,
         account_for_host,
         lambda result, _, out: render_host_ledger(result, out),
+        together=host_memory_together,
+        render_together=render_host_together,
         tables=host_tables,
         following=lambda _: "leaks",
     ),

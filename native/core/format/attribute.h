@@ -84,6 +84,7 @@ enum class AttributeKey : std::uint16_t {
     kSharedBytes = 95,
     kGroupBytes = 96,
     kGroupLimit = 97,
+    kProportionalBytes = 98,
 };
 
 enum class ValueKind : std::uint16_t {

@@ -43,9 +43,11 @@ constexpr const char* kImported = "imported";
 constexpr const char* kEnd = "end";
 constexpr const char* kNearLimit = "limit";  // the control group comes near to its limit
 
-// The kernel looks at every page for it.
-constexpr std::uint64_t kPrivateFigureNs = 200'000'000;
-constexpr std::uint64_t kShareOfPrivateFigures = 100;
+// The kernel looks at every page for what a process does not share. The time it takes is one in so many of the run.
+constexpr std::uint64_t kOwnFigureNs = 200'000'000;
+constexpr std::uint64_t kShareOfOwnFigures = 100;
+constexpr std::uint64_t kOwnFigureOfFirstNs = 1'000'000'000;
+constexpr std::uint64_t kShareOfOwnFiguresOfFirst = 500;
 constexpr std::uint64_t kFigureNs = 20'000'000;
 
 // Not in memory that fork wipes: children sample if their parent did.
@@ -153,27 +155,34 @@ bool is_forked(const ProcessState& state) noexcept {
     return state.epoch.load(std::memory_order_acquire) == 0 || state.is_forked.load(std::memory_order_relaxed);
 }
 
-void set_next_private_figure(ProcessState& state, std::uint64_t begin) noexcept {
-    const std::uint64_t end = clock_ns();
-    const std::uint64_t pause = std::max(kPrivateFigureNs, (end - begin) * kShareOfPrivateFigures);
-    state.private_figure_ns.store(end + pause, std::memory_order_relaxed);
-}
-
-// A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
-void add_private_memory(Attributes& attributes, ProcessState& state, bool is_last) noexcept {
-    const std::uint64_t begin = clock_ns();
-    if (!is_forked(state) || (!is_last && begin < state.private_figure_ns.load(std::memory_order_relaxed))) {
-        return;
-    }
-    attributes.number(format::AttributeKey::kPrivateBytes, private_memory());
-    set_next_private_figure(state, begin);
-}
-
 // Lists of attributes are kept once each: figures of a coarse grain have few of them.
 constexpr std::uint64_t kGrain = 64UL << 10U;
 constexpr std::uint64_t kGrainsOfLimit = 1024;
 
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t grain) noexcept { return (bytes + grain / 2) / grain * grain; }
+
+// Of a forked process they come more often: what it copies of its parent is seen by them alone.
+void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
+    const std::uint64_t end = clock_ns();
+    const std::uint64_t pause = is_forked(state)
+                                    ? std::max(kOwnFigureNs, (end - begin) * kShareOfOwnFigures)
+                                    : std::max(kOwnFigureOfFirstNs, (end - begin) * kShareOfOwnFiguresOfFirst);
+    state.own_figure_ns.store(end + pause, std::memory_order_relaxed);
+}
+
+// A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
+void add_own_memory(Attributes& attributes, ProcessState& state, bool is_last) noexcept {
+    const std::uint64_t begin = clock_ns();
+    if (!is_last && begin < state.own_figure_ns.load(std::memory_order_relaxed)) {
+        return;
+    }
+    const OwnMemory own = own_memory();
+    if (is_forked(state)) {
+        attributes.number(format::AttributeKey::kPrivateBytes, own.private_bytes);
+    }
+    attributes.number(format::AttributeKey::kProportionalBytes, rounded(own.proportional_bytes, kGrain));
+    set_next_own_figure(state, begin);
+}
 
 // Whether the group has come near to its limit since it was far from it.
 bool comes_near(ProcessState& state, const GroupMemory& group) noexcept {
@@ -215,7 +224,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
         attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));
         attributes.number(format::AttributeKey::kGroupLimit, group.limit);
     }
-    add_private_memory(attributes, state, moment == kEnd);
+    add_own_memory(attributes, state, moment == kEnd);
     event.attribute_id = attributes.id();
     append_here(state, event);
 }
@@ -274,17 +283,17 @@ bool is_worth_a_log(ProcessState& state) noexcept {
         return true;
     }
     const std::uint64_t begin = clock_ns();
-    std::uint64_t due = state.private_figure_ns.load(std::memory_order_relaxed);
+    std::uint64_t due = state.own_figure_ns.load(std::memory_order_relaxed);
     if (!is_forked(state) || begin < due ||
-        !state.private_figure_ns.compare_exchange_strong(due, UINT64_MAX, std::memory_order_relaxed)) {
+        !state.own_figure_ns.compare_exchange_strong(due, UINT64_MAX, std::memory_order_relaxed)) {
         return false;
     }
     const KeepErrno keep_errno;
-    const bool is_large = private_memory() >= kPrivateWorthALogBytes;
+    const bool is_large = own_memory().private_bytes >= kPrivateWorthALogBytes;
     if (is_large) {
-        state.private_figure_ns.store(0, std::memory_order_relaxed);  // the first figure of the log has it
+        state.own_figure_ns.store(0, std::memory_order_relaxed);  // the first figure of the log has it
     } else {
-        set_next_private_figure(state, begin);
+        set_next_own_figure(state, begin);
     }
     return is_large;
 }
@@ -382,7 +391,7 @@ void write_figure_in_log(const char* moment) noexcept {
         return;
     }
     const bool has_log = state->phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
-    if (!has_log && !(moment == kEnd && is_forked(*state) && private_memory() >= kPrivateWorthALogBytes)) {
+    if (!has_log && !(moment == kEnd && is_forked(*state) && own_memory().private_bytes >= kPrivateWorthALogBytes)) {
         return;
     }
     const RecordingScope scope(false);

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <initializer_list>
 
 namespace msmemscope {
 namespace {
@@ -42,25 +41,25 @@ bool has_time_left(std::uint64_t now) noexcept {
     return heap_time_ns.load(std::memory_order_relaxed) <= kHeapTimeAtFirstNs + (now - first) / kHeapShareOfTime;
 }
 
-// Bytes that some lines of a file of the kernel say together: "VmRSS:     1696 kB".
-std::uint64_t sum_of_lines(const char* path, std::initializer_list<const char*> names) noexcept {
+using KernelText = char[4096];
+
+bool read_text(const char* path, KernelText& text) noexcept {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        return 0;
+        return false;
     }
-    char text[4096];
     const ssize_t bytes = read(file, text, sizeof(text) - 1);
     close(file);
     text[bytes > 0 ? bytes : 0] = '\0';
-    std::uint64_t found = 0;
-    for (const char* const name : names) {
-        unsigned long long kibibytes = 0;
-        const char* const place = std::strstr(text, name);
-        if (place != nullptr && std::sscanf(place + std::strlen(name), "%llu", &kibibytes) == 1) {
-            found += kibibytes << 10U;
-        }
-    }
-    return found;
+    return true;
+}
+
+// Bytes of a line of the kernel: "VmRSS:     1696 kB".
+std::uint64_t bytes_of_line(const char* text, const char* name) noexcept {
+    unsigned long long kibibytes = 0;
+    const char* const place = std::strstr(text, name);
+    const bool is_found = place != nullptr && std::sscanf(place + std::strlen(name), "%llu", &kibibytes) == 1;
+    return is_found ? kibibytes << 10U : 0;
 }
 
 }  // namespace
@@ -84,10 +83,18 @@ ProcessMemory process_memory() noexcept {
     return {resident * page, (resident - shared) * page};
 }
 
-std::uint64_t shared_memory() noexcept { return sum_of_lines("/proc/self/status", {"\nRssShmem:"}); }
+std::uint64_t shared_memory() noexcept {
+    KernelText text;
+    return read_text("/proc/self/status", text) ? bytes_of_line(text, "\nRssShmem:") : 0;
+}
 
-std::uint64_t private_memory() noexcept {
-    return sum_of_lines("/proc/self/smaps_rollup", {"\nPrivate_Clean:", "\nPrivate_Dirty:"});
+OwnMemory own_memory() noexcept {
+    KernelText text;
+    if (!read_text("/proc/self/smaps_rollup", text)) {
+        return {0, 0};
+    }
+    return {bytes_of_line(text, "\nPrivate_Clean:") + bytes_of_line(text, "\nPrivate_Dirty:"),
+            bytes_of_line(text, "\nPss:")};
 }
 
 bool is_anonymous(std::uint64_t address) noexcept {

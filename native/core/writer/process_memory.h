@@ -18,9 +18,14 @@ ProcessMemory process_memory() noexcept;
 // memory such as those of /dev/shm. 0 where the kernel does not say. Takes about 20 us.
 std::uint64_t shared_memory() noexcept;
 
-// Bytes of physical memory that no other process shares, 0 where the kernel does not say. Takes it about 10 ms per
-// gigabyte.
-std::uint64_t private_memory() noexcept;
+// Bytes of physical memory. Zeros where the kernel does not say.
+struct OwnMemory {
+    std::uint64_t private_bytes;       // that no other process shares
+    std::uint64_t proportional_bytes;  // of n processes that share a page each has an nth of it
+};
+
+// Takes the kernel about 10 ms per gigabyte.
+OwnMemory own_memory() noexcept;
 
 // Whether an address lies in private memory of this process that has no file. Reads the list of mappings: about 1 ms.
 bool is_anonymous(std::uint64_t address) noexcept;

@@ -119,7 +119,7 @@ struct ProcessState {
     std::atomic<bool> host_samples_are_full;
     std::atomic<bool> is_forked;
     std::atomic<bool> is_near_limit;               // of its control group
-    std::atomic<std::uint64_t> private_figure_ns;  // when the next figure of private memory is due
+    std::atomic<std::uint64_t> own_figure_ns;      // when the next figure of own memory is due
     std::atomic<std::uint64_t> container_look_ns;  // when the next look is due; 0: none is awaited
     alignas(kSharedLines) std::atomic<std::uint8_t> host_filter[kHostFilterBytes];
 };

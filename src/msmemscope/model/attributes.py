@@ -87,6 +87,7 @@ class AttributeKey(IntEnum):
     SHARED_BYTES = 95
     GROUP_BYTES = 96
     GROUP_LIMIT = 97
+    PROPORTIONAL_BYTES = 98
 
 
 class AttributeType(Enum):
@@ -203,6 +204,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.SHARED_BYTES, "shared_bytes", _NUMBER),
         (AttributeKey.GROUP_BYTES, "group_bytes", _NUMBER),
         (AttributeKey.GROUP_LIMIT, "group_limit", _NUMBER),
+        (AttributeKey.PROPORTIONAL_BYTES, "proportional_bytes", _NUMBER),
     )
 )
 """All of them, by rising key."""

@@ -9,6 +9,7 @@ from msmemscope.units import format_bytes, format_count, format_signed_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.host.host_ledger import HostLedger
+    from msmemscope.analysis.host.processes_together import HostTogether
 
 MOST_LINES: Final = 8
 """Lines that are listed."""
@@ -79,3 +80,22 @@ def render_host_ledger(
             ],
             labels=1,
         )
+
+
+def render_host_together(found: HostTogether, out: IO[str]) -> None:
+    """Write what several processes have together.
+
+    Args:
+        found: By `analysis.host.processes_together.host_memory_together`.
+        out: Where to write it.
+    """
+    writer = ReportWriter(out)
+    writer.sentence(
+        f"All processes together: {format_bytes(found.peak_bytes)} at their peak, with {found.processes} alive",
+        indent=0,
+        style=HEADING,
+    )
+    writer.sentence(
+        "Pages that they share count once. Their resident memory adds up to "
+        f"{format_bytes(found.resident_bytes)}: there such pages count once for each process."
+    )

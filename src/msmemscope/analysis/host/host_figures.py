@@ -27,6 +27,7 @@ FIGURE_SCHEMA: Final = pl.Schema(
         "shared": pl.Int64(),
         "group_bytes": pl.Int64(),
         "group_limit": pl.Int64(),
+        "proportional_bytes": pl.Int64(),
     }
 )
 """One row per figure, in sequence order; sizes in bytes.
@@ -38,6 +39,7 @@ files: the resident memory that has a file on a disk, where it was not asked as 
 shared: the resident memory that is shared, or has a file in memory, where it was not asked as at the last figure.
 group_bytes: in use by the control group of the process, where it was not asked as at the last figure; null without any.
 group_limit: of that group; null without any.
+proportional_bytes: the resident memory, of pages that n processes share an nth part; null where it was not asked.
 """
 
 _OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
@@ -51,7 +53,7 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     """
     is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64, strict=False), pl.col("size")
     kept = pl.col("address").cast(pl.Int64, strict=False).replace(0, None)
-    of_kernel = ("shared_bytes", "group_bytes", "group_limit")
+    of_kernel = ("shared_bytes", "group_bytes", "group_limit", "proportional_bytes")
     attributes = recording.attributes.select("attribute_id", pl.col(of_kernel).cast(pl.Int64, strict=False))
     is_told = ~is_step & (other > 0)
     # A figure without shared memory has no such attribute.
@@ -69,6 +71,7 @@ def host_figures(recording: Recording) -> pl.DataFrame:
             shared=pl.when(is_told).then(shared),
             group_bytes="group_bytes",
             group_limit="group_limit",
+            proportional_bytes="proportional_bytes",
         )
         .filter(pl.col("anonymous") > 0)
         .with_columns(

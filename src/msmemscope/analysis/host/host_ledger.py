@@ -25,6 +25,7 @@ from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
 from msmemscope.analysis.host.host_figures import host_figures, imports_of_frameworks, is_emulated
 from msmemscope.analysis.host.host_samples import SHARED_MEMORY, HostSamples
+from msmemscope.analysis.host.processes_together import shares_of
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.recording.timeline import MemoryUse
@@ -87,6 +88,8 @@ class HostLedger:
     """CONTAINER_SCHEMA: those that grew to near the end."""
     course: pl.DataFrame
     """COURSE_SCHEMA."""
+    shares: pl.DataFrame
+    """By `shares_of`: the figures that say what the process shares with others."""
     peak_bytes: int
     """The most resident memory of all figures: the sum of `parts`."""
     end_bytes: int
@@ -138,6 +141,7 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
             LINE_SCHEMA.to_frame(),
             CONTAINER_SCHEMA.to_frame(),
             COURSE_SCHEMA.to_frame(),
+            shares_of(figures),
         )
         return HostLedger(
             *nothing,
@@ -188,6 +192,7 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         _lines(recording, samples.alive(0, int(sequences[peak])).without_imports(recording)),
         growing_containers(recording),
         pl.DataFrame({name: values[moments] for name, values in course.items()}, COURSE_SCHEMA),
+        shares_of(figures),
         peak_bytes=int(resident[peak]),
         end_bytes=int(resident[end]),
         group_bytes=int(figures["group_bytes"].fill_null(0).to_numpy().max()),

@@ -184,11 +184,13 @@ def _analyze(
     answered = 0
     lacks = False
     following = []
+    results = []
     for recording, result, content in each_process(asked.path, asked.folders, shown, as_json=as_json):
         contents.append(content)
         answered += result.coverage.is_answered
         lacks |= bool(result.coverage.missing or result.coverage.limits)
         following.append(question.following(result))
+        results.append(result)
         if question.findings is not None:
             found.append((recording.process_id, question.findings(result)))
             ranks.append(recording.place.rank)
@@ -199,10 +201,16 @@ def _analyze(
         command = shlex.join(["msmemscope", "analyze", question.name, str(capture)])
         messages.note(f"a dump has less than its capture: {command}")
     merged = question.merge(found, ranks)
+    together = question.together(results)
     if as_json:
-        of_all = {"processes": contents, "merged": merged_content(merged)}
+        of_all: dict[str, Any] = {"processes": contents, "merged": merged_content(merged)}
+        if together is not None:
+            of_all["together"] = dataclasses.asdict(together)
         write_json({"analysis": question.name, "path": str(asked.path), **of_all})
         return merged.height if answered else None
+    if together is not None:
+        ReportWriter(sys.stdout).line()
+        question.render_together(together, sys.stdout)
     if len(contents) > 1 and not merged.is_empty():
         ReportWriter(sys.stdout).line()
         render_merged_findings(merged, len(contents), sys.stdout)
