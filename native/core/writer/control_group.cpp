@@ -13,7 +13,10 @@ namespace msmemscope {
 namespace {
 
 constexpr std::size_t kMostPath = 1024;
-constexpr std::size_t kMostText = 8192;
+// Figures are asked for on the stack of any thread, which may be small.
+constexpr std::size_t kNumberBytes = 32;
+constexpr std::size_t kStatisticsBytes = 2560;
+constexpr std::size_t kGroupsBytes = 4096;
 // The first version of groups writes a large number where there is no limit.
 constexpr std::uint64_t kNoLimit = 1ULL << 60U;
 
@@ -33,7 +36,8 @@ char statistics_path[kMostPath];
 const char* inactive_line = nullptr;
 std::atomic<std::uint64_t> limit{0};
 
-bool read_text(const char* path, char (&text)[kMostText]) noexcept {
+template <std::size_t kBytes>
+bool read_text(const char* path, char (&text)[kBytes]) noexcept {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return false;
@@ -46,7 +50,7 @@ bool read_text(const char* path, char (&text)[kMostText]) noexcept {
 
 // 0 where the file says none.
 std::uint64_t read_number(const char* path) noexcept {
-    char text[kMostText];
+    char text[kNumberBytes];
     return read_text(path, text) ? std::strtoull(text, nullptr, 10) : 0;
 }
 
@@ -113,7 +117,7 @@ void find_limit(const Version& version, const char* hierarchies, const char* gro
 }
 
 std::uint64_t inactive_bytes() noexcept {
-    char text[kMostText];
+    char text[kStatisticsBytes];
     if (!read_text(statistics_path, text)) {
         return 0;
     }
@@ -124,7 +128,7 @@ std::uint64_t inactive_bytes() noexcept {
 }  // namespace
 
 void find_control_group(const char* groups, const char* hierarchies) noexcept {
-    char text[kMostText];
+    char text[kGroupsBytes];
     char group[kMostPath];
     if (!read_text(groups, text)) {
         return;

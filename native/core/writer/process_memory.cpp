@@ -41,9 +41,13 @@ bool has_time_left(std::uint64_t now) noexcept {
     return heap_time_ns.load(std::memory_order_relaxed) <= kHeapTimeAtFirstNs + (now - first) / kHeapShareOfTime;
 }
 
-using KernelText = char[4096];
+// Figures are asked for on the stack of any thread, which may be small. Long lists of groups push lines of
+// /proc/self/status out of reach: then they are not known.
+constexpr std::size_t kStatusBytes = 1536;
+constexpr std::size_t kRollupBytes = 1024;
 
-bool read_text(const char* path, KernelText& text) noexcept {
+template <std::size_t kBytes>
+bool read_text(const char* path, char (&text)[kBytes]) noexcept {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return false;
@@ -84,12 +88,12 @@ ProcessMemory process_memory() noexcept {
 }
 
 std::uint64_t shared_memory() noexcept {
-    KernelText text;
+    char text[kStatusBytes];
     return read_text("/proc/self/status", text) ? bytes_of_line(text, "\nRssShmem:") : 0;
 }
 
 OwnMemory own_memory() noexcept {
-    KernelText text;
+    char text[kRollupBytes];
     if (!read_text("/proc/self/smaps_rollup", text)) {
         return {0, 0};
     }
