@@ -111,11 +111,13 @@ _TEXTS = _PROGRAMS | {
         "每个进程最多保留这么多字节的事件，丢弃最旧的事件，仍然存活的内存块绝不丢弃。0 表示没有限制。"
     ),
     f"0, or at least 1M; {_SIZE}": f"0，或至少 1M；{_CHINESE_SIZE}",
-    "Sample the allocations of host memory besides tensors, one per 512 KiB on average, so that what grows has a line. "
-    "off: no function of the C library is redirected for it.": (
-        "对张量以外的主机内存分配进行采样，平均每 512 KiB 一次，使增长的内存有对应的代码行。off：不为此重定向任何 C 库函数。"
+    "Which allocations of host memory besides tensors are recorded, so that what grows has a line. sampled: one per "
+    "512 KiB on average, or per so many bytes behind the colon. all: each one, for short runs. off: none, and no "
+    "function of the C library is redirected.": (
+        "记录张量以外的哪些主机内存分配，使增长的内存有对应的代码行。sampled：平均每 512 KiB 一次，或按冒号后的字节数。"
+        "all：每一次，用于较短的运行。off：都不记录，也不重定向任何 C 库函数。"
     ),
-    "sampled or off": "sampled 或 off",
+    "sampled, sampled:SIZE (1KiB to 1GiB), all or off": "sampled、sampled:SIZE（1KiB 至 1GiB）、all 或 off",
     "The limit of a search for holders of leaked memory, in milliseconds of processor time. Where memory outlives "
     "steps, searches are made at step 4, at one twice as far and so on, and at the end. Names of the findings may take half "
     "as long again. The last look at containers that grow has the same limit. 0: none.": (

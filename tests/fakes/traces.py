@@ -82,11 +82,11 @@ class Trace:
         copied = {name: row[name] for name in ("size", "pool", "device", "address")}
         self.add(EventKind.FREE, extra=block, **copied)
 
-    def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc") -> int:
-        """Appends a sample of host memory that stands for so many bytes, and returns its number."""
+    def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc", block: int = 0) -> int:
+        """Appends a sample of host memory that stands for so many bytes, and returns its number; block: its own bytes."""
         return self.add(
             EventKind.HOST_SAMPLE,
-            size=size,
+            size=block,
             extra=size,
             device=DEVICE_NONE,
             name_id=self.text(function),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tests.support.program_headers import read_header
 
 PROGRAMS: Final = Path(__file__).with_name("programs")
 KINDS: Final = ("host memory", "healthy")
@@ -15,9 +15,6 @@ KEPT_HEAP: Final = "kept heap"
 THINGS: Final = (
     "Python objects", "NumPy arrays", "native memory", "threads", "shared memory", "mapped memory", KEPT_HEAP,
 )  # fmt: skip
-
-_FIELD: Final = re.compile(r"# (\w+): (.+)")
-_BLAMED: Final = re.compile(r"#\s*BLAME\b")
 
 
 @dataclass(frozen=True)
@@ -59,20 +56,13 @@ def host_programs() -> list[HostProgram]:
 
 
 def _read(path: Path) -> HostProgram:
-    text = path.read_text(encoding="utf-8").splitlines()
-    header = {}
-    for line in text:
-        match = _FIELD.fullmatch(line)
-        if match is None:
-            break
-        header[match[1]] = ast.literal_eval(match[2])
-    amounts = header["mebibytes"]
+    header = read_header(path)
     return HostProgram(
         path=path,
-        kind=header["kind"],
-        cause=header["cause"],
-        what=header["what"],
-        holders=tuple(header["holder"]),
-        mebibytes=(float(amounts[0]), float(amounts[1])) if amounts else None,
-        lines=frozenset(number for number, line in enumerate(text, 1) if _BLAMED.search(line)),
+        kind=header.fields["kind"],
+        cause=header.fields["cause"],
+        what=header.fields["what"],
+        holders=tuple(header.fields["holder"]),
+        mebibytes=header.mebibytes,
+        lines=header.lines,
     )

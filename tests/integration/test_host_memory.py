@@ -235,12 +235,50 @@ def test_addresses_of_functions_may_be_taken(
     program = target_builder.part(
         "loading/fixed_addresses.c", "fixed_addresses", "-fno-pie", "-no-pie", f"-Wl,-rpath,{library.parent}", library
     )
-    run = run_under_tool([program])
+    run = run_under_tool([program], "--host=all")
     assert run.returncode == 0, run.stderr
     assert run.stdout == run_alone([program]).stdout == "addresses=equal\n"
     events = events_of(run.capture)
     sampled = events.filter(pl.col("kind") == int(EventKind.HOST_SAMPLE))["extra"].sum() / 2**20
-    assert sampled == pytest.approx(128 - 8, rel=0.25)  # the first 8 MiB of such a program are not written
+    assert sampled == pytest.approx(128 - 8, abs=0.5)  # the first 8 MiB of such a program are not written
+
+
+EVERY: Final = """
+import ctypes
+import torch
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+def native():
+    return libc.malloc(3_000)
+def text(number):
+    return b"%2000d" % number
+torch.ones(1)
+places = [native() for _ in range(20_000)]
+texts = [text(number) for number in range(30_000)]
+dropped = [text(number) for number in range(5_000)]
+del dropped
+"""
+
+
+def test_each_allocation_is_recorded_where_that_is_wanted(tmp_path: Path) -> None:
+    """Exactly, with no error; what is freed does not count."""
+    program, output = tmp_path / "program.py", tmp_path / "out"
+    program.write_text(EVERY)
+    run = tool.run([*tool.TOOL, f"--output={output}", "--host=all", "--", sys.executable, program], output=output)
+    found = account_for_host(load(str(run.capture.directory)))
+    lines = {row["site"].rpartition("/")[2]: row for row in found.lines.iter_rows(named=True)}
+    each = sys.getsizeof(b"") + 2_000
+    # That of the list comprehension stands elsewhere; the allocator of Python takes 16 bytes for nothing of these.
+    assert (lines["program.py(8): native"]["peak_bytes"], lines["program.py(8): native"]["samples"]) == (
+        60_000_000,
+        20_000,
+    )
+    assert lines["program.py(10): text"]["samples"] == pytest.approx(35_000, abs=5_000)
+    assert lines["program.py(10): text"]["peak_bytes"] == each * lines["program.py(10): text"]["samples"]
+    errors = found.parts["peak_error_bytes"].drop_nulls().to_list()
+    assert errors
+    assert not any(errors)
 
 
 def test_without_samples_there_is_no_line(tmp_path: Path) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from tests.support.program_headers import read_header
 
 PROGRAMS: Final = Path(__file__).with_name("programs")
 TOPICS: Final = ("training", "inference", "serving", "reinforcement learning", "data loading", "distributed")
 KINDS: Final = (
     "leak", "growth", "peak", "out of memory", "fragmentation", "reserved", "overwritten", "host memory", "healthy",
 )  # fmt: skip
-
-_FIELD: Final = re.compile(r"# (\w+): (.+)")
-_BLAMED: Final = re.compile(r"#\s*BLAME\b")
 
 
 @dataclass(frozen=True)
@@ -62,27 +59,20 @@ def reports() -> list[Report]:
 
 
 def _read(path: Path) -> Report:
-    text = path.read_text(encoding="utf-8").splitlines()
-    header = {}
-    for line in text:
-        match = _FIELD.fullmatch(line)
-        if match is None:
-            break
-        header[match[1]] = ast.literal_eval(match[2])
-    blamed = frozenset(number for number, line in enumerate(text, 1) if _BLAMED.search(line))
-    amounts = header["mebibytes"]
+    header = read_header(path)
+    fields = header.fields
     return Report(
         path=path,
-        link=header["report"],
-        topic=header["topic"],
-        kind=header["kind"],
-        symptom=header["symptom"],
-        cause=header["cause"],
-        devices=tuple(header["devices"]),
-        memory=header.get("memory", ""),
-        holders=tuple(header["holder"]),
-        mebibytes=(float(amounts[0]), float(amounts[1])) if amounts else None,
-        options=tuple(header["options"]),
-        has_repair=header["fixed"],
-        lines=blamed,
+        link=fields["report"],
+        topic=fields["topic"],
+        kind=fields["kind"],
+        symptom=fields["symptom"],
+        cause=fields["cause"],
+        devices=tuple(fields["devices"]),
+        memory=fields.get("memory", ""),
+        holders=tuple(fields["holder"]),
+        mebibytes=header.mebibytes,
+        options=tuple(fields["options"]),
+        has_repair=fields["fixed"],
+        lines=header.lines,
     )

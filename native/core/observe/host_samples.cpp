@@ -20,8 +20,9 @@ __attribute__((tls_model("initial-exec"))) __thread ThreadSampler thread_sampler
 
 namespace {
 
-constexpr std::uint64_t kMeanBytes = 512UL << 10U;
-constexpr std::uint64_t kMostMeanBytes = 32UL << 20U;
+constexpr std::uint64_t kUsualMeanBytes = 512UL << 10U;
+// A mean grows to so many times what it is at first, at most.
+constexpr std::uint64_t kMostTimesMean = 64;
 // A thread whose samples come faster doubles its mean, one whose samples come slower halves it.
 constexpr std::uint64_t kFastNs = 250'000;
 constexpr std::uint64_t kSlowNs = 1'000'000;
@@ -30,7 +31,7 @@ constexpr std::uint64_t kSlowNs = 1'000'000;
 // load a framework never get there. What was allocated before has no line.
 constexpr std::uint64_t kWorthALogBytes = 8UL << 20U;
 constexpr std::uint64_t kPrivateWorthALogBytes = 64UL << 20U;
-// Samples that are followed at once: about 4 MiB.
+// Samples that are followed at once: about 4 MiB. Where each allocation is recorded, the table is the limit.
 constexpr std::uint64_t kMostSamples = 100'000;
 
 // Frames of native stacks, where the settings want none: enough to get out of the C++ library and of Python's
@@ -98,6 +99,19 @@ double chance(double x) noexcept {
     return 1 - power;
 }
 
+bool wants_samples() noexcept {
+    return current_settings.host_sampling == HostSampling::kSampled ||
+           current_settings.host_sampling == HostSampling::kAll;
+}
+
+// 0: each allocation is recorded.
+std::uint64_t least_mean_bytes() noexcept {
+    if (current_settings.host_sampling == HostSampling::kAll) {
+        return 0;
+    }
+    return current_settings.host_sample_bytes != 0 ? current_settings.host_sample_bytes : kUsualMeanBytes;
+}
+
 std::uint64_t next_random(ThreadSampler& sampler) noexcept {  // xorshift64*
     std::uint64_t value = sampler.random;
     value ^= value >> 12U;
@@ -116,16 +130,17 @@ void seed(ThreadSampler& sampler) noexcept {
     const std::uint64_t number = threads_seeded.fetch_add(1, std::memory_order_relaxed) + 1;
     const std::uint64_t place = reinterpret_cast<std::uint64_t>(&sampler);
     sampler.random = hash_word(place ^ clock_ns(), number) | 1U;
-    sampler.mean_bytes = kMeanBytes;
+    sampler.mean_bytes = least_mean_bytes();
 }
 
 void adapt_mean(ThreadSampler& sampler, std::uint64_t now) noexcept {
     const std::uint64_t passed = now - sampler.last_sample_ns;
     sampler.last_sample_ns = now;
+    const std::uint64_t least = least_mean_bytes();
     if (passed < kFastNs) {
-        sampler.mean_bytes = std::min(2 * sampler.mean_bytes, kMostMeanBytes);
+        sampler.mean_bytes = std::min(2 * sampler.mean_bytes, kMostTimesMean * least);
     } else if (passed > kSlowNs) {
-        sampler.mean_bytes = std::max(sampler.mean_bytes / 2, kMeanBytes);
+        sampler.mean_bytes = std::max(sampler.mean_bytes / 2, least);
     }
 }
 
@@ -142,8 +157,8 @@ void count_in_filter(ProcessState& state, std::uint64_t address, bool comes) noe
 }
 
 bool follow(ProcessState& state, const LiveBlock& sample) noexcept {
-    if (state.host_sample_count.fetch_add(1, std::memory_order_relaxed) >= kMostSamples ||
-        !state.host_samples.insert(sample)) {
+    const std::uint64_t most = least_mean_bytes() == 0 ? UINT64_MAX : kMostSamples;
+    if (state.host_sample_count.fetch_add(1, std::memory_order_relaxed) >= most || !state.host_samples.insert(sample)) {
         state.host_sample_count.fetch_sub(1, std::memory_order_relaxed);
         return false;
     }
@@ -345,7 +360,7 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     const std::uint64_t now = clock_ns();
     adapt_mean(sampler, now);
     draw(sampler);
-    const double share = chance(static_cast<double>(bytes) / static_cast<double>(mean));
+    const double share = mean == 0 ? 1 : chance(static_cast<double>(bytes) / static_cast<double>(mean));
     record(*state, memory, bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) / share), function, site);
 }
 
@@ -410,7 +425,7 @@ void begin_host_samples() noexcept {
     if (!host_samples::has_looked_for_group.exchange(true, std::memory_order_relaxed)) {
         find_control_group();
     }
-    host_samples::is_sampling.store(current_settings.host_sampling == HostSampling::kOn, std::memory_order_release);
+    host_samples::is_sampling.store(host_samples::wants_samples(), std::memory_order_release);
     host_samples::write_figure_in_log(host_samples::kImported);
 }
 

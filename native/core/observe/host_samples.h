@@ -1,7 +1,8 @@
 // Memory of the host that is no tensor: a sample of the allocations of the whole process, each with its call stack.
 //
 // Every allocated byte has the same chance of being sampled. The distances between sampled bytes have an exponential
-// distribution (a Poisson process) with a mean of 512 KiB.
+// distribution (a Poisson process) with a mean of 512 KiB, or as the settings say. With a mean of 0 each allocation is
+// recorded.
 // - An allocation of s bytes is sampled with a chance of 1 - exp(-s / mean).
 // - It stands for s / (1 - exp(-s / mean)) bytes.
 //

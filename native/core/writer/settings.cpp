@@ -191,7 +191,11 @@ bool apply(const Line& line, Settings& settings) noexcept {
     } else if (line.is("devices")) {
         settings.devices = selected_devices(line);
     } else if (line.is("host")) {
-        settings.host_sampling = line.value_is("off") ? HostSampling::kOff : HostSampling::kOn;
+        settings.host_sampling = line.value_is("off")   ? HostSampling::kOff
+                                 : line.value_is("all") ? HostSampling::kAll
+                                                        : HostSampling::kSampled;
+    } else if (line.is("host_sample_bytes")) {
+        settings.host_sample_bytes = line.number(10);
     } else if (line.is("level")) {
         settings.collect_kernels = line.lists("kernel");
         settings.collect_operators = line.lists("op");

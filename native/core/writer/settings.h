@@ -25,7 +25,7 @@ enum EventSelection : std::uint32_t {
 };
 
 // Whether the host memory of the whole process is sampled. kUnsaid: by settings that only follow blocks.
-enum class HostSampling : std::uint8_t { kUnsaid, kOn, kOff };
+enum class HostSampling : std::uint8_t { kUnsaid, kSampled, kAll, kOff };
 
 inline constexpr std::uint32_t kMaximumStackDepth = 1000;
 
@@ -100,6 +100,8 @@ struct Settings {
     bool collect_kernels;    // level kernel
     bool collect_operators;  // level op
     HostSampling host_sampling;
+    // Of which one is sampled on average; 0: the usual number.
+    std::uint64_t host_sample_bytes;
 
     bool observes(format::Device device) const noexcept { return devices.has(device); }
 

@@ -242,9 +242,10 @@ bool begins_with(const char* text, const char* beginning) noexcept {
 
 // Not the dynamic loader, which calls while it changes its own lists; not our extension.
 bool takes(const char* image) noexcept {
-    return recorder::settings().host_sampling == HostSampling::kOn && std::strcmp(image, "libc10.so") != 0 &&
-           !begins_with(image, "ld-linux") && !begins_with(image, "ld-musl") && !begins_with(image, "_native.") &&
-           !begins_with(image, "_memray.");
+    const HostSampling sampling = recorder::settings().host_sampling;
+    const bool is_wanted = sampling == HostSampling::kSampled || sampling == HostSampling::kAll;
+    return is_wanted && std::strcmp(image, "libc10.so") != 0 && !begins_with(image, "ld-linux") &&
+           !begins_with(image, "ld-musl") && !begins_with(image, "_native.") && !begins_with(image, "_memray.");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msmemscope import _native
 from msmemscope.capture.bounds import bound_of
@@ -118,6 +118,26 @@ class ContainerLooks:
             self._is_looking = False
 
 
+class _Grown(NamedTuple):
+    """A container, or the objects of a class, at one look."""
+
+    path: list[Any]
+    """From a variable of the program to it."""
+    type_name: str
+    entry_type: str
+    total_bytes: int
+    entries: int
+    first_entries: int
+    """At the look that saw it first."""
+    first_sequence: int
+    """The next event then."""
+
+    @property
+    def grown_bytes(self) -> int:
+        """The part of its bytes that came since."""
+        return self.total_bytes * (self.entries - self.first_entries) // self.entries
+
+
 def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) -> None:
     """Record what has grown by most, in bytes."""
     known = []
@@ -126,19 +146,21 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
             type_name, entry_type, size = _facts(path[-1], entries)
         except RuntimeError:
             continue  # another thread is just changing it
-        grown = size * (entries - first_entries) // entries
-        if grown >= _LEAST_BYTES or (grown == 0 and size >= _LEAST_SHARED_BYTES):
-            known.append((grown, path, type_name, entry_type, size, entries, first_entries, first_sequence))
+        one = _Grown(path, type_name, entry_type, size, entries, first_entries, first_sequence)
+        if one.grown_bytes >= _LEAST_BYTES or (one.grown_bytes == 0 and size >= _LEAST_SHARED_BYTES):
+            known.append(one)
     found.clear()
-    known.sort(key=lambda one: (-one[0], -one[4]))
+    known.sort(key=lambda one: (-one.grown_bytes, -one.total_bytes))
     filled_places: dict[int, int] = {}
-    for _, path, type_name, entry_type, size, entries, first_entries, first_sequence in known[:_MOST_NAMED]:
+    for one in known[:_MOST_NAMED]:
         # One with a bound fills up, and then grows no more.
-        bound = None if type_name == OBJECTS_OF_CLASS else bound_of(path, len(path) - 1, filled_places)
-        if bound is not None and bound[1] < _FAR * entries:
+        is_class = one.type_name == OBJECTS_OF_CLASS
+        bound = None if is_class else bound_of(one.path, len(one.path) - 1, filled_places)
+        if bound is not None and bound[1] < _FAR * one.entries:
             continue
-        chain = chain_text(path, roots.names, filled_places)
-        _native.note_container(id(path[-1]), chain, type_name, entry_type, entries, first_entries, first_sequence, size)
+        chain = chain_text(one.path, roots.names, filled_places)
+        types, counts = (one.type_name, one.entry_type), (one.entries, one.first_entries, one.first_sequence)
+        _native.note_container(id(one.path[-1]), chain, *types, *counts, one.total_bytes)
 
 
 def _facts(last: Any, entries: int) -> tuple[str, str, int]:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msmemscope.configuration.settings import (
     CONTROL_CHARACTERS,
+    DEFAULT_HOST_SAMPLE_BYTES,
     DEFAULT_OOM_TOP,
     DEFAULT_STACK_DEPTH,
+    LEAST_HOST_SAMPLE_BYTES,
     MAXIMUM_HOLDER_TIME_MS,
     MAXIMUM_OOM_TOP,
     MAXIMUM_STACK_DEPTH,
+    MOST_HOST_SAMPLE_BYTES,
     WHOLE_NUMBER,
     Analysis,
     CollectionItem,
@@ -190,8 +193,15 @@ def parse_collect_mode(accepted: str, spelling: str, text: str) -> dict[str, Any
 
 
 def parse_host(accepted: str, spelling: str, text: str) -> dict[str, Any]:
-    """Read whether host memory is sampled."""
-    return {"host": _one(accepted, spelling, text, HOST_SAMPLINGS, message="no way to observe host memory")}
+    """Read which allocations of host memory are recorded: a word, and behind `sampled:` the bytes of one sample."""
+    word, colon, size = text.partition(":")
+    sampling = _one(accepted, spelling, word, HOST_SAMPLINGS, message="no way to observe host memory")
+    if not colon:
+        return {"host": sampling, "host_sample_bytes": DEFAULT_HOST_SAMPLE_BYTES}
+    sample_bytes = parse_size_bytes(size, option=spelling)
+    if sampling is not HostSampling.SAMPLED or not LEAST_HOST_SAMPLE_BYTES <= sample_bytes <= MOST_HOST_SAMPLE_BYTES:
+        raise _refuse(accepted, spelling, text, "no way to observe host memory")
+    return {"host": sampling, "host_sample_bytes": sample_bytes}
 
 
 def parse_data_format(accepted: str, spelling: str, text: str) -> dict[str, Any]:

@@ -155,10 +155,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "host",
         OptionGroup.COLLECT,
-        "Sample the allocations of host memory besides tensors, one per 512 KiB on average, so that what grows has a line. "
-        "off: no function of the C library is redirected for it.",
+        "Which allocations of host memory besides tensors are recorded, so that what grows has a line. sampled: one per "
+        "512 KiB on average, or per so many bytes behind the colon. all: each one, for short runs. off: none, and no "
+        "function of the C library is redirected.",
         "MODE",
-        " or ".join(values.HOST_SAMPLINGS),
+        "sampled, sampled:SIZE (1KiB to 1GiB), all or off",
         "sampled",
         values.parse_host,
     ),

@@ -35,6 +35,9 @@ DEFAULT_OOM_TOP = 10
 MAXIMUM_OOM_TOP = 1000
 DEFAULT_HOLDER_TIME_MS = 500
 MAXIMUM_HOLDER_TIME_MS = 600_000
+DEFAULT_HOST_SAMPLE_BYTES = 512 << 10
+LEAST_HOST_SAMPLE_BYTES = 1 << 10
+MOST_HOST_SAMPLE_BYTES = 1 << 30
 DEFAULT_WATCH_BUDGET_BYTES = 12 << 20
 DEFAULT_WATCH_MAX_SIZE_BYTES = 10 << 30
 NO_SESSION = "0" * 16
@@ -85,9 +88,10 @@ class DataFormat(str, enum.Enum):
 
 
 class HostSampling(str, enum.Enum):
-    """Whether allocations of host memory besides tensors are sampled."""
+    """Which allocations of host memory besides tensors are recorded."""
 
     SAMPLED = "sampled"
+    ALL = "all"
     OFF = "off"
 
 
@@ -213,7 +217,9 @@ class Config:
     maximum_size: int = 0
     """Bytes of event log per process, after which the oldest events are dropped; 0 means no limit."""
     host: HostSampling = HostSampling.SAMPLED
-    """Whether host memory besides tensors is sampled, so that growth has a line."""
+    """Which allocations of host memory besides tensors are recorded, so that growth has a line."""
+    host_sample_bytes: int = DEFAULT_HOST_SAMPLE_BYTES
+    """Of these allocations one per so many bytes is recorded, on average; each one if `host` is `all`."""
     watch: str = ""
     """Memory that is watched, as `configuration.watching` writes it; empty: only that which the program names itself.
     """
@@ -406,6 +412,7 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "log_level": _enum_kind(LogLevel),
     "maximum_size": _number_kind(2**63 - 1),
     "host": _enum_kind(HostSampling),
+    "host_sample_bytes": _number_kind(MOST_HOST_SAMPLE_BYTES),
     "watch": _text_kind("operators", ".*"),
     "watch_budget": _number_kind(2**63 - 1),
     "watch_max_size": _number_kind(2**63 - 1),

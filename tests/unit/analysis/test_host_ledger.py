@@ -88,6 +88,20 @@ def test_sampled_parts_have_an_error() -> None:
     assert errors == {PYTHON_OBJECTS: 16 * MEBIBYTE, NUMPY_ARRAYS: 8 * MEBIBYTE}
 
 
+def test_blocks_that_are_always_recorded_have_no_error() -> None:
+    """A block that stands for its own bytes was recorded in any case; one for four times its bytes in one of four."""
+    trace = Trace()
+    figure(trace, 100)
+    for _ in range(100):
+        trace.sample(MEBIBYTE, "server.py(3): keep", native=PYTHON, block=MEBIBYTE)
+    trace.sample(4 * MEBIBYTE, "server.py(5): load", native=NUMPY, block=MEBIBYTE)
+    figure(trace, 204)
+    found = account_for_host(trace.recording())
+    errors = dict(found.parts.select("part", "peak_error_bytes").iter_rows())
+    assert errors[PYTHON_OBJECTS] == 0
+    assert errors[NUMPY_ARRAYS] == int(12**0.5 * MEBIBYTE)
+
+
 def test_lines_are_those_that_are_alive_at_the_peak() -> None:
     """The largest first, of equally large ones the first."""
     found = account_for_host(run().recording())

@@ -1,7 +1,7 @@
 """Which lines made host memory that stays: from samples of the allocations of the whole process.
 
 A sample stands for as many bytes as were allocated around it on average. So sums of samples are estimates: of n samples
-the error is about 1 in the square root of n. Memory of modules and libraries that are imported is set up once, and is
+of small blocks the error is about 1 in the square root of n. Memory of modules and libraries that are imported is set up once, and is
 left out.
 """
 
@@ -66,8 +66,8 @@ class HostSamples:
     """The samples of a process."""
 
     rows: pl.DataFrame
-    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `bytes` (that it stands for), `end_sequence`
-    (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
+    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `size` (of its block), `bytes` (that it
+    stands for), `end_sequence` (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
 
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:
@@ -84,6 +84,7 @@ class HostSamples:
             rows.select(
                 pl.col("sequence").cast(pl.UInt64),
                 "timestamp_ns",
+                "size",
                 pl.col("extra").cast(pl.Int64).alias("bytes"),
                 pl.col("end_sequence").fill_null(NEVER),
                 *STACK_COLUMNS[:2],
@@ -125,8 +126,13 @@ class HostSamples:
 
     @property
     def error_bytes(self) -> int:
-        """The standard error of `total_bytes`."""
-        return int(self.total_bytes / max(self.rows.height, 1) ** 0.5)
+        """The standard error of `total_bytes`.
+
+        A block of s bytes that stands for e was sampled with a chance of s / e. So it adds e (e - s) to the variance
+        (Horvitz and Thompson, 1952). That is 0 where each allocation is recorded.
+        """
+        stands_for, size = (self.rows[column].cast(pl.Float64) for column in ("bytes", "size"))
+        return int((stands_for * (stands_for - size).clip(0)).sum() ** 0.5)
 
     def as_blocks(self) -> pl.DataFrame:
         """Return them as blocks: `malloc_sequence`, `free_sequence` (null if not freed), `size`."""
