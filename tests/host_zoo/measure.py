@@ -20,7 +20,7 @@ from tests.support import tool
 from tests.support.measures import Measure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 DEVICE: Final = "cpu"
 _TITLE: Final = "msmemscope: "
@@ -82,19 +82,21 @@ def judge(program: HostProgram, verdict: str, truth_mebibytes: float) -> Outcome
     return Outcome.RIGHT if is_placed and is_near else Outcome.HALF
 
 
-def run_program(program: HostProgram, folder: Path) -> Judged:
+def run_program(program: HostProgram, folder: Path, on_npu: Mapping[str, str] | None = None) -> Judged:
     """Run a program under the tool and judge its first line.
 
     Args:
         program: Which.
         folder: An empty one, for what is written.
+        on_npu: The variables of the virtual NPU, if its tensors are to be there; None: they are on the CPU.
 
     Raises:
         ValueError: It did not say what it keeps: it failed.
     """
     output = folder / "out"
-    words = [*tool.TOOL, f"--output={output}", "--", sys.executable, program.path.name]
-    run = tool.run(words, output=output, folder=program.path.parent)
+    runner = () if on_npu is None else (Path(__file__).with_name("on_npu.py"),)
+    words = [*tool.TOOL, f"--output={output}", "--", sys.executable, *runner, program.path.name]
+    run = tool.run(words, output=output, folder=program.path.parent, variables=on_npu)
     counted = _TRUTH.search(run.stdout)
     if counted is None:
         message = f"{program.name} failed: {run.stderr[-2000:]}"

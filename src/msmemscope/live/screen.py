@@ -246,7 +246,8 @@ class LiveApp(App[None]):
 
     def _show(self) -> None:
         """Set all texts."""
-        if not self.is_mounted or not self.screen_stack:  # the last piece read may come when the screens are gone
+        # The last piece read may come when the screens are gone, or what is on them.
+        if not self.is_mounted or not self.screen_stack or not self.screen_stack[0].query("#heading"):
             return
         text = ScreenText(self._found, self.size.width, self._pool_name)
         several = len(self._captures) > 1

@@ -157,8 +157,7 @@ def test_the_end_of_the_program(tmp_path: Path) -> None:
         # As a program writes it: in place, and what is being read is not cut off.
         with (log.log / "process.header").open("r+b") as header:
             header.write(log.contents()["process.header"])
-        await until(pilot, lambda: "has ended" in shown(app))
-        assert "next: msmemscope report" in shown(app)
+        await until(pilot, lambda: "has ended" in shown(app) and "next: msmemscope report" in shown(app))
 
     on_screen([log.directory], act)
 
