@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MEMRAY = (sys.executable, "-m", "memray", "run", "--quiet", "--force", "--output={scratch}/memray.bin")
 VIZTRACER = (sys.executable, "-m", "viztracer", "--quiet", "--output_file={scratch}/viztracer.json")
 
+ALONE, OURS = "no tool", "msmemscope"
+FIVE_ADDED = Target("at most 5 added", lambda medians: medians[OURS] - medians[ALONE] <= 5)
+
 LIVE_BLOCKS = (0, 1_000, 100_000)
 """Tensors alive while operators are measured: the cost must not depend on their number."""
 
@@ -79,53 +82,37 @@ def thread_cost(threads: int) -> Measurement:
     )
 
 
-def heap_cost() -> Measurement:
-    """One pair of malloc and free of 64 bytes, whose calls are redirected so that host memory is sampled."""
-    loop = python("heap_loop")
-    alone, ours = "no tool", "msmemscope"
+def sampled_cost(name: str, unit: str, workload: str, target: Target) -> Measurement:
+    """What sampling of host memory adds to a workload, as it is by default."""
+    loop = python(workload)
     return Measurement(
-        name="host heap",
-        unit="ns per malloc+free pair",
-        reference=alone,
+        name=name,
+        unit=unit,
+        reference=ALONE,
         variants=(
-            Variant(alone, loop),
-            Variant(ours, (*tool(), *loop)),
+            Variant(ALONE, loop),
+            Variant(OURS, (*tool(), *loop)),
             Variant("msmemscope, no samples", (*tool("--host=off"), *loop)),
             Variant("memray", (*MEMRAY, *loop[1:])),
         ),
-        targets={ours: Target("at most 5 added", lambda medians: medians[ours] - medians[alone] <= 5)},
+        targets={OURS: target},
     )
+
+
+def heap_cost() -> Measurement:
+    """One pair of malloc and free of 64 bytes, whose calls are redirected so that host memory is sampled."""
+    return sampled_cost("host heap", "ns per malloc+free pair", "heap_loop", FIVE_ADDED)
 
 
 def object_cost() -> Measurement:
-    """One Python object, as samples of host memory are taken by default."""
-    loop = python("object_loop")
-    alone, ours = "no tool", "msmemscope"
-    return Measurement(
-        name="Python objects",
-        unit="ns per object",
-        reference=alone,
-        variants=(Variant(alone, loop), Variant(ours, (*tool(), *loop)), Variant("memray", (*MEMRAY, *loop[1:]))),
-        targets={ours: Target("at most 5 added", lambda medians: medians[ours] - medians[alone] <= 5)},
-    )
+    """One Python object."""
+    return sampled_cost("Python objects", "ns per object", "object_loop", FIVE_ADDED)
 
 
 def serving_cost() -> Measurement:
-    """One request to a served model, with everything that is on by default."""
-    loop = python("serving_loop")
-    alone, ours = "no tool", "msmemscope"
-    return Measurement(
-        name="served model",
-        unit="us per request",
-        reference=alone,
-        variants=(
-            Variant(alone, loop),
-            Variant(ours, (*tool(), *loop)),
-            Variant("msmemscope, no samples", (*tool("--host=off"), *loop)),
-            Variant("memray", (*MEMRAY, *loop[1:])),
-        ),
-        targets={ours: Target("at most 1.02 of alone", lambda medians: medians[ours] <= 1.02 * medians[alone])},
-    )
+    """One request to a served model."""
+    target = Target("at most 1.02 of alone", lambda medians: medians[OURS] <= 1.02 * medians[ALONE])
+    return sampled_cost("served model", "us per request", "serving_loop", target)
 
 
 def nothing_is_lost(scratch: Path) -> dict[str, float]:

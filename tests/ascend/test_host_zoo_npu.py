@@ -31,13 +31,12 @@ def chosen() -> Iterator[object]:
     for program in host_programs():
         if program.name in CHOSEN:
             marks = [] if program.name in BY_DAY else [nightly]
-            if program.name in HALF:
-                marks.append(pytest.mark.xfail(reason="memory of the emulated runtime counts as the program's"))
             yield pytest.param(program, id=program.name, marks=marks)
 
 
 @pytest.mark.parametrize("program", list(chosen()))
 def test_the_first_line_is_right(program: HostProgram, vnpu_environment: dict[str, str], tmp_path: Path) -> None:
-    """As on the CPU."""
+    """As on the CPU; where the amount is too large, kind, line and holder still are."""
     judged = run_program(program, tmp_path, vnpu_environment)
-    assert judged.outcome is Outcome.RIGHT, f"{judged.truth_mebibytes}: {judged.verdict}"
+    accepted = {Outcome.RIGHT, Outcome.HALF} if program.name in HALF else {Outcome.RIGHT}
+    assert judged.outcome in accepted, f"{judged.truth_mebibytes}: {judged.verdict}"

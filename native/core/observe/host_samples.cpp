@@ -49,6 +49,8 @@ constexpr std::uint64_t kOwnFigureNs = 200'000'000;
 constexpr std::uint64_t kShareOfOwnFigures = 100;
 constexpr std::uint64_t kOwnFigureOfFirstNs = 1'000'000'000;
 constexpr std::uint64_t kShareOfOwnFiguresOfFirst = 500;
+// It takes about 10 ms per gigabyte, in the middle of an allocation of the program.
+constexpr std::uint64_t kMostForOwnFigure = 8UL << 30U;
 constexpr std::uint64_t kFigureNs = 20'000'000;
 
 // Not in memory that fork wipes: children sample if their parent did.
@@ -186,8 +188,11 @@ void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
 }
 
 // A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
-void add_own_memory(Attributes& attributes, ProcessState& state, bool is_last) noexcept {
+void add_own_memory(Attributes& attributes, ProcessState& state, std::uint64_t resident, bool is_last) noexcept {
     const std::uint64_t begin = clock_ns();
+    if (!is_forked(state) && resident > kMostForOwnFigure) {
+        return;
+    }
     if (!is_last && begin < state.own_figure_ns.load(std::memory_order_relaxed)) {
         return;
     }
@@ -239,7 +244,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
         attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));
         attributes.number(format::AttributeKey::kGroupLimit, group.limit);
     }
-    add_own_memory(attributes, state, moment == kEnd);
+    add_own_memory(attributes, state, memory.resident, moment == kEnd);
     event.attribute_id = attributes.id();
     append_here(state, event);
 }

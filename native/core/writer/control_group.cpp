@@ -1,6 +1,5 @@
 #include "core/writer/control_group.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,11 +8,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/writer/kernel_text.h"
+
 namespace msmemscope {
 namespace {
 
 constexpr std::size_t kMostPath = 1024;
-// Figures are asked for on the stack of any thread, which may be small.
 constexpr std::size_t kNumberBytes = 32;
 constexpr std::size_t kStatisticsBytes = 2560;
 constexpr std::size_t kGroupsBytes = 4096;
@@ -36,22 +36,10 @@ char statistics_path[kMostPath];
 const char* inactive_line = nullptr;
 std::atomic<std::uint64_t> limit{0};
 
-template <std::size_t kBytes>
-bool read_text(const char* path, char (&text)[kBytes]) noexcept {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return false;
-    }
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
-    close(file);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    return bytes > 0;
-}
-
 // 0 where the file says none.
 std::uint64_t read_number(const char* path) noexcept {
     char text[kNumberBytes];
-    return read_text(path, text) ? std::strtoull(text, nullptr, 10) : 0;
+    return read_kernel_text(path, text) ? std::strtoull(text, nullptr, 10) : 0;
 }
 
 bool join(char (&path)[kMostPath], const char* folder, const char* name) noexcept {
@@ -118,7 +106,7 @@ void find_limit(const Version& version, const char* hierarchies, const char* gro
 
 std::uint64_t inactive_bytes() noexcept {
     char text[kStatisticsBytes];
-    if (!read_text(statistics_path, text)) {
+    if (!read_kernel_text(statistics_path, text)) {
         return 0;
     }
     const char* const place = std::strstr(text, inactive_line);
@@ -130,7 +118,7 @@ std::uint64_t inactive_bytes() noexcept {
 void find_control_group(const char* groups, const char* hierarchies) noexcept {
     char text[kGroupsBytes];
     char group[kMostPath];
-    if (!read_text(groups, text)) {
+    if (!read_kernel_text(groups, text)) {
         return;
     }
     if (find_path(text, "memory", group)) {

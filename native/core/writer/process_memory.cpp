@@ -10,6 +10,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/writer/kernel_text.h"
+
 namespace msmemscope {
 namespace {
 
@@ -41,22 +43,9 @@ bool has_time_left(std::uint64_t now) noexcept {
     return heap_time_ns.load(std::memory_order_relaxed) <= kHeapTimeAtFirstNs + (now - first) / kHeapShareOfTime;
 }
 
-// Figures are asked for on the stack of any thread, which may be small. Long lists of groups push lines of
-// /proc/self/status out of reach: then they are not known.
+// Long lists of groups push lines of /proc/self/status out of reach: then they are not known.
 constexpr std::size_t kStatusBytes = 1536;
 constexpr std::size_t kRollupBytes = 1024;
-
-template <std::size_t kBytes>
-bool read_text(const char* path, char (&text)[kBytes]) noexcept {
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return false;
-    }
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
-    close(file);
-    text[bytes > 0 ? bytes : 0] = '\0';
-    return true;
-}
 
 // Bytes of a line of the kernel: "VmRSS:     1696 kB".
 std::uint64_t bytes_of_line(const char* text, const char* name) noexcept {
@@ -69,14 +58,10 @@ std::uint64_t bytes_of_line(const char* text, const char* name) noexcept {
 }  // namespace
 
 ProcessMemory process_memory() noexcept {
-    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
+    char text[128];
+    if (!read_kernel_text("/proc/self/statm", text)) {
         return {0, 0};
     }
-    char text[128];
-    const ssize_t bytes = read(file, text, sizeof(text) - 1);
-    close(file);
-    text[bytes > 0 ? bytes : 0] = '\0';
     // Pages: all that is mapped, what is resident, and what of that has a file or is shared.
     unsigned long long resident = 0;
     unsigned long long shared = 0;
@@ -89,12 +74,12 @@ ProcessMemory process_memory() noexcept {
 
 std::uint64_t shared_memory() noexcept {
     char text[kStatusBytes];
-    return read_text("/proc/self/status", text) ? bytes_of_line(text, "\nRssShmem:") : 0;
+    return read_kernel_text("/proc/self/status", text) ? bytes_of_line(text, "\nRssShmem:") : 0;
 }
 
 OwnMemory own_memory() noexcept {
     char text[kRollupBytes];
-    if (!read_text("/proc/self/smaps_rollup", text)) {
+    if (!read_kernel_text("/proc/self/smaps_rollup", text)) {
         return {0, 0};
     }
     return {bytes_of_line(text, "\nPrivate_Clean:") + bytes_of_line(text, "\nPrivate_Dirty:"),

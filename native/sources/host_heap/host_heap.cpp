@@ -135,29 +135,36 @@ bool is_file_in_memory(int file) noexcept {
     return fstatfs(file, &system) == 0 && (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
 }
 
-// The name of the function that samples of a mapping have; null if it does not count. A writable mapping counts that is
-// private and has no file, or is shared and has no file on a disk. These say nothing of memory that is taken:
+// The name of the function that samples of a mapping have; null if it does not count. A writable mapping may count that
+// is private and has no file, or is shared. These say nothing of memory that is taken:
 // - a mapping that only reserves;
 // - a mapping at a place that was mapped already;
 // - somebody's stack.
-const char* counted_as(int protection, int flags, int file) noexcept {
+const char* counted_as(int protection, int flags) noexcept {
     constexpr int kOthers = MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
     if ((protection & PROT_WRITE) == 0 || (flags & kOthers) != 0) {
         return nullptr;
     }
     const bool is_anonymous = (flags & MAP_ANONYMOUS) != 0;
     if ((flags & MAP_SHARED) != 0) {
-        return is_anonymous || is_file_in_memory(file) ? kSharedMap : nullptr;
+        return kSharedMap;
     }
     return is_anonymous ? "mmap" : nullptr;
+}
+
+// Of a shared mapping its file is looked at here, where it is rare: on a network file system that asks its server.
+__attribute__((noinline)) void note_mapping(void* memory, std::size_t bytes, int flags, int file, const char* function,
+                                            CallSite site) {
+    const bool takes_memory = memory != MAP_FAILED && ((flags & MAP_ANONYMOUS) != 0 || is_file_in_memory(file));
+    note_allocation(takes_memory ? memory : nullptr, bytes, function, site);
 }
 
 void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, void* place, std::size_t bytes,
           int protection, int flags, int file, off_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    const char* const function = counted_as(protection, flags, file);
+    const char* const function = counted_as(protection, flags);
     if (function != nullptr && is_due(bytes)) {
-        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, function, call.site);
+        note_mapping(memory, bytes, flags, file, function, call.site);
     }
     return memory;
 }
@@ -165,9 +172,9 @@ void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, voi
 void* map_64(const Call<void*(void*, std::size_t, int, int, int, off64_t)>& call, void* place, std::size_t bytes,
              int protection, int flags, int file, off64_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    const char* const function = counted_as(protection, flags, file);
+    const char* const function = counted_as(protection, flags);
     if (function != nullptr && is_due(bytes)) {
-        note_allocation(memory == MAP_FAILED ? nullptr : memory, bytes, function, call.site);
+        note_mapping(memory, bytes, flags, file, function, call.site);
     }
     return memory;
 }

@@ -99,3 +99,5 @@ def render_host_together(found: HostTogether, out: IO[str]) -> None:
         "Pages that they share count once. Their resident memory adds up to "
         f"{format_bytes(found.resident_bytes)}: there such pages count once for each process."
     )
+    if found.left_out:
+        writer.sentence(f"Not in it: {found.left_out} more, which did not record what they share.")

@@ -28,13 +28,14 @@ def test_the_peak_is_that_of_the_sum() -> None:
     """Not the sum of the peaks: the first has given its memory back when the second takes most."""
     first = process((100, 400, 300), (200, 200, 100), (300, 200, 100))
     second = process((150, 300, 200), (250, 900, 500), (260, 100, 50))
-    assert together(first, second) == HostTogether(2, 600 * MEBIBYTE, 1100 * MEBIBYTE)
+    assert together(first, second) == HostTogether(2, 600 * MEBIBYTE, 0, 1100 * MEBIBYTE)
 
 
 def test_a_process_that_has_ended_has_nothing() -> None:
-    """Behind its last figure."""
-    assert together(process((100, 400, 300)), process((200, 300, 200), (300, 300, 290))) == HostTogether(
-        1, 300 * MEBIBYTE, 400 * MEBIBYTE
+    """Behind its last figure; one that never said what it shares is counted as left out."""
+    silent = process((100, 400, 0))
+    assert together(silent, process((100, 400, 300)), process((200, 300, 200), (300, 300, 290))) == HostTogether(
+        1, 300 * MEBIBYTE, 1, 400 * MEBIBYTE
     )
 
 

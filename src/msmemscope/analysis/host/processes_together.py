@@ -28,6 +28,8 @@ class HostTogether:
     """That were alive then."""
     peak_bytes: int
     """Of them together, with shared pages counted once."""
+    left_out: int
+    """Processes that do not say what they share: they are not in these sums."""
     resident_bytes: int
     """The sum of their resident memory then, in which shared pages count once for each process."""
 
@@ -53,7 +55,8 @@ def host_memory_together(ledgers: Sequence[HostLedger]) -> HostTogether | None:
         for column in columns:
             sums[column] += np.where(is_alive, course[column].to_numpy()[np.maximum(place, 0)], 0)
     peak = int(sums["proportional_bytes"].argmax())
-    return HostTogether(int(alive[peak]), *(int(sums[column][peak]) for column in columns))
+    peak_bytes, resident_bytes = (int(sums[column][peak]) for column in columns)
+    return HostTogether(int(alive[peak]), peak_bytes, len(ledgers) - len(courses), resident_bytes)
 
 
 def shares_of(figures: pl.DataFrame) -> pl.DataFrame:
