@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
+from msmemscope.capture.outermost_modules import OutermostModules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _TAKES_OVER_AFTER = 3
 """Times in a row that another one must run before it counts instead of the first."""
 _MOST_OPEN = 64
+_ASKED_EACH_TIME = 64
+"""Calls of outermost modules, before each of which we ask for an optimizer. Later only one in as many asks: it takes 10 us,
+and if there is one after all, its first step ends the watch."""
 
 
 class Leader:
@@ -58,11 +62,10 @@ class Leader:
 
 
 class _OfThread(threading.local):
-    """The optimizers and modules that run in this thread."""
+    """The optimizers that run in this thread."""
 
     def __init__(self) -> None:
         self.optimizers: list[Any] = []
-        self.modules = 0
 
 
 class ImpliedSteps:
@@ -82,7 +85,8 @@ class ImpliedSteps:
         self._optimizers = Leader()
         self._modules = Leader()
         self._optimizer_hooks: list[Any] = []
-        self._module_hooks: list[Any] = []
+        self._outermost = OutermostModules(self._counts_modules, self._module_ends)
+        self._module_calls = 0
 
     def enable_with_torch(self) -> None:
         """Begin now if the program has torch already, else as soon as it imports it."""
@@ -96,8 +100,8 @@ class ImpliedSteps:
     def disable(self) -> None:
         """Look no more."""
         self._is_wanted = False
-        self._remove(self._optimizer_hooks)
-        self._remove(self._module_hooks)
+        self._remove_optimizer_hooks()
+        self._outermost.end()
 
     def _enable(self) -> None:
         """Never raises: it may run in the middle of the program's imports."""
@@ -105,27 +109,19 @@ class ImpliedSteps:
         if not self._is_wanted or self._optimizer_hooks:
             return
         try:
-            from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
             from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-            is_compiling = sys.modules["torch"].compiler.is_compiling
-            begins, ends = self._watched_modules(is_compiling)
             self._optimizer_hooks += (
                 register_optimizer_step_pre_hook(self._optimizer_begins),
                 register_optimizer_step_post_hook(self._optimizer_ends),
             )
-            self._module_hooks += (
-                register_module_forward_pre_hook(begins),
-                register_module_forward_hook(ends, always_call=True),
-            )
-            _native.hide_code((begins.__code__, ends.__code__))
+            self._outermost.begin()
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
             _native.note_fact("unobserved.implied_steps", f"{type(error).__name__}: {error}")
 
-    @staticmethod
-    def _remove(hooks: list[Any]) -> None:
-        while hooks:
-            hooks.pop().remove()
+    def _remove_optimizer_hooks(self) -> None:
+        while self._optimizer_hooks:
+            self._optimizer_hooks.pop().remove()
 
     def _optimizer_begins(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         running = self._of_thread.optimizers
@@ -143,36 +139,28 @@ class ImpliedSteps:
             if is_outermost and self._optimizers.is_turn(optimizer, optimizer.param_groups[0]["params"][0]):
                 self._end_step(is_optimizer=True)
         except Exception as error:  # noqa: BLE001 - the step of the program was done, and must be seen as done
-            self._remove(self._optimizer_hooks)
+            self._remove_optimizer_hooks()
             _native.note_fact("unobserved.implied_steps", f"{type(error).__name__}: {error}")
 
-    def _watched_modules(self, is_compiling: Callable[[], bool]) -> tuple[Any, Any]:
-        """The functions that run before and after each call of a module; torch.compile takes both for nothing."""
-        of_thread = self._of_thread
+    def _counts_modules(self) -> bool:
+        """Whether calls of modules end the steps, as far as can be known before one."""
+        self._module_calls += 1
+        if self._module_calls > _ASKED_EACH_TIME and self._module_calls % _ASKED_EACH_TIME:
+            return True
+        return not _has_optimizer()
 
-        def begins(module: Any, _inputs: Any) -> None:  # noqa: ARG001
-            if is_compiling():
-                return
-            if of_thread.modules == 0 and _has_optimizer():
-                # Its steps are those that count, and from now on calls of modules cost what they did.
-                self._remove(self._module_hooks)
-                return
-            of_thread.modules += 1
-
-        def ends(module: Any, _inputs: Any, _output: Any) -> None:
-            if is_compiling():
-                return
-            of_thread.modules = max(of_thread.modules - 1, 0)
-            if of_thread.modules == 0 and self._modules.is_turn(module, _known_by(module)):
-                self._end_step(is_optimizer=False)
-
-        return begins, ends
+    def _module_ends(self, module: Any) -> None:
+        if self._modules.is_turn(module, _known_by(module)):
+            self._end_step(is_optimizer=False)
 
     def _end_step(self, *, is_optimizer: bool) -> None:
         is_recorded = _native.imply_step(is_optimizer, self._device())
         # Marks are made outside Python: that an optimizer has stepped is what Python can know of their steps.
         if not is_recorded and not (is_optimizer and _native.steps_are_ranges()):
-            self._remove(self._optimizer_hooks if is_optimizer else self._module_hooks)
+            if is_optimizer:
+                self._remove_optimizer_hooks()
+            else:
+                self._outermost.end()
         elif self._is_wanted:
             self._ended()
 
