@@ -67,8 +67,8 @@ class Target:
 
 @pytest.fixture
 def target(target_builder: Builder, output: Path) -> Iterator[Target]:
-    """One that has allocated 4 MiB."""
-    program = Target(target_builder.library(), output)
+    """One that has allocated 4 MiB. Its events are those it is told to make: there are no samples."""
+    program = Target(target_builder.library(), output, "--host=off")
     program.does(f"allocate {4 * MIB}")
     yield program
     program.launcher.kill()

@@ -43,9 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status.
     """
-    launched = sys.modules.get("msmemscope.capture.launched")
-    if launched is not None:
-        launched.leave_out_host_memory()
     _prepare_streams()
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
