@@ -105,6 +105,13 @@ def test_memory_that_is_kept_free_grows_by_itself() -> None:
     assert (found.is_growing, found.is_kept_free, found.growth_bytes) == (True, True, 98 * MEBIBYTE)
 
 
+def test_what_is_used_and_then_kept_free_makes_no_process_larger() -> None:
+    """Tensors that waited in a queue at the begin, and are let go of one by one."""
+    found = growth_of(lambda step: 200 * MEBIBYTE + step * MEBIBYTE // 4, kept=lambda step: 1 + step * MEBIBYTE)
+    assert found is not None
+    assert not found.is_kept_free
+
+
 def test_gaps_that_become_enough_are_no_growth() -> None:
     """They become more until they fit what is asked for."""
     found = growth_of(lambda _: 200 * MEBIBYTE, kept=lambda step: 1 + int(100 * MEBIBYTE * (1 - 0.98**step)))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Places: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
 
 LEAST_HOST_GROWTH_BYTES: Final = 16 << 20
 """Interpreters and allocators of the system take less than this now and then."""
@@ -73,7 +74,9 @@ _LEAST_OF_STRETCH: Final = 0.05
 _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
-"""Of the growth of the process, that the line must have made then."""
+"""Of the growth of the process, that the line must have made then. Of free memory that is kept, by which the process must
+have grown.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,8 +212,7 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
         is_growing=is_growing,
     )
     if not is_growing:
-        kept = np.split(figures["kept"].to_numpy(), bounds)
-        begin, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+        begin, growth, is_growing = _judged_kept_free(figures, bounds)
         if not is_growing:
             return found
         return dataclasses.replace(
@@ -241,6 +243,20 @@ def _judged(stretches: list[Bytes], least_bytes: int, least_late_rise: float) ->
     whole = int(floors[-1] - floors[0])
     is_steady = bool((rises >= _LEAST_RISE * whole).all()) and int(rises[-2:].sum()) >= least_late_rise * whole
     return begin, growth, is_steady and min(growth, whole) >= least_bytes
+
+
+def _judged_kept_free(figures: pl.DataFrame, bounds: Places) -> tuple[int, int, bool]:
+    """Judge the memory that the C library keeps though it is free, as `_judged` does.
+
+    Args:
+        figures: FIGURE_SCHEMA.
+        bounds: The place of the first figure of each stretch but the first.
+    """
+    kept, resident = (_without_gaps(np.split(figures[name].to_numpy(), bounds)) for name in ("kept", "anonymous"))
+    begin, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+    # What was in use before, and is free now, makes the process no larger.
+    is_larger = resident[-1].min() - resident[1].min() >= _LEAST_OF_GROWTH * (kept[-1].min() - kept[1].min())
+    return begin, growth, is_growing and bool(is_larger)
 
 
 def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
@@ -277,8 +293,7 @@ def _growth_over_time(recording: Recording, samples: HostSamples) -> HostGrowth 
         0, 0, int(figures["anonymous"][last]), growth, is_growing=is_growing, is_sampled=not samples.rows.is_empty()
     )
     if not is_growing:
-        kept = _without_gaps(np.split(figures["kept"].to_numpy()[: last + 1], bounds))
-        _, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
+        _, growth, is_growing = _judged_kept_free(figures.head(last + 1), bounds)
         return (
             dataclasses.replace(found, growth_bytes=growth, is_growing=True, is_kept_free=True) if is_growing else found
         )
