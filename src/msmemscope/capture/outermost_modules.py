@@ -117,6 +117,10 @@ class OutermostModules:
         always_called = of_module.get("_forward_hooks_always_called")
         if self._calls_overlap or type(hooks) is not OrderedDict or type(always_called) is not OrderedDict:
             return False
+        # Another thread may be walking through hooks of the program, and must not find that they have changed.
+        for of_torch, _, _ in self._places:
+            if len(of_torch) > 1:
+                return False
         self._thread = get_ident()
         # One that is left there saw no end: the call was interrupted. Ours must be the last, as the end needs.
         hooks.pop(_KEY, None)
@@ -133,7 +137,7 @@ class OutermostModules:
         of_module = module.__dict__
         hooks = of_module["_forward_hooks"]
         # Where an error is handed on, torch walks through these hooks; behind the last of them it looks no further.
-        if exc_info()[0] is None or next(reversed(hooks)) == _KEY:
+        if exc_info()[0] is None or next(reversed(hooks), None) == _KEY:
             hooks.pop(_KEY, None)
             of_module["_forward_hooks_always_called"].pop(_KEY, None)
         if self._is_on:
