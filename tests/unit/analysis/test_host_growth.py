@@ -112,6 +112,14 @@ def test_what_is_used_and_then_kept_free_makes_no_process_larger() -> None:
     assert not found.is_kept_free
 
 
+def test_what_is_used_and_what_is_kept_free_grow_together() -> None:
+    """Neither rises steadily by itself: now the one has taken a part of the other's place, now the other."""
+    moved = [*[0] * 40, *[40] * 20, *[-40] * 20, *[0] * 21]
+    found = growth_of(lambda step: 2 * step * MEBIBYTE, kept=lambda step: 1 + (step + moved[step]) * MEBIBYTE)
+    assert found is not None
+    assert (found.is_growing, found.growth_bytes) == (True, 196 * MEBIBYTE)
+
+
 def test_gaps_that_become_enough_are_no_growth() -> None:
     """They become more until they fit what is asked for."""
     found = growth_of(lambda _: 200 * MEBIBYTE, kept=lambda step: 1 + int(100 * MEBIBYTE * (1 - 0.98**step)))

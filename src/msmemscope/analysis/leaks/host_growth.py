@@ -5,7 +5,7 @@ The part of it that the C library keeps though it is free is recorded too. CPU t
 an emulated device, which lies in the process. The free memory that is kept is judged by itself: a program that frees
 all it takes can still leave gaps. The rest is judged by its floor: the least in each of some equally long stretches of
 steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a program sets
-itself up in it.
+itself up in it. If neither part grows, both are judged as one: each can take the other's place.
 
 A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself, by
 samples alone: each of its lines must go on to make some, and the kernel's own figure must grow with it.
@@ -74,9 +74,9 @@ _LEAST_OF_STRETCH: Final = 0.05
 _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
-"""Of the growth of the process, that the line must have made then. Of free memory that is kept, by which the process must
-have grown.
-"""
+"""Of the growth of the process, that the line must have made then."""
+_LEAST_LARGER: Final = 1 / 2
+"""Of the growth of memory that is kept though it is free, by which the process itself must have grown."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,8 +202,8 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     bounds = np.searchsorted(numbers, edges[1:-1])
     if min(map(len, np.split(numbers, bounds))) < _LEAST_FIGURES:
         return None
-    used = np.split(_used_bytes(recording, figures), bounds)
-    begin, growth, is_growing = _judged(used, LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE)
+    used = _used_bytes(recording, figures)
+    begin, growth, is_growing = _judged(np.split(used, bounds), LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE)
     found = HostGrowth(
         first_step=int(numbers[begin]),
         last_step=int(numbers[-1]),
@@ -211,13 +211,20 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
         growth_bytes=growth,
         is_growing=is_growing,
     )
+    is_kept_free = False
     if not is_growing:
         begin, growth, is_growing = _judged_kept_free(figures, bounds)
-        if not is_growing:
-            return found
-        return dataclasses.replace(
-            found, first_step=int(numbers[begin]), growth_bytes=growth, is_growing=True, is_kept_free=True
-        )
+        is_kept_free = is_growing
+    if not is_growing:
+        begin, growth, is_growing = _judged_together(figures, used, bounds)
+        is_kept_free = 2 * int(figures["kept"][-1] - figures["kept"][begin]) >= growth
+    if not is_growing:
+        return found
+    found = dataclasses.replace(
+        found, first_step=int(numbers[begin]), growth_bytes=growth, is_growing=True, is_kept_free=is_kept_free
+    )
+    if is_kept_free:
+        return found
     live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][-1]))
     return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
 
@@ -255,8 +262,23 @@ def _judged_kept_free(figures: pl.DataFrame, bounds: Places) -> tuple[int, int, 
     kept, resident = (_without_gaps(np.split(figures[name].to_numpy(), bounds)) for name in ("kept", "anonymous"))
     begin, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
     # What was in use before, and is free now, makes the process no larger.
-    is_larger = resident[-1].min() - resident[1].min() >= _LEAST_OF_GROWTH * (kept[-1].min() - kept[1].min())
+    is_larger = resident[-1].min() - resident[1].min() >= _LEAST_LARGER * (kept[-1].min() - kept[1].min())
     return begin, growth, is_growing and bool(is_larger)
+
+
+def _judged_together(figures: pl.DataFrame, used: Bytes, bounds: Places) -> tuple[int, int, bool]:
+    """Judge memory in use and memory that is kept free as one, as `_judged` does: each can take the other's place.
+
+    Args:
+        figures: FIGURE_SCHEMA.
+        used: Of each figure, by `_used_bytes`.
+        bounds: The place of the first figure of each stretch but the first.
+    """
+    # Without tensors and with them: neither is growth where the one takes the place of the other.
+    courses = used + figures["kept"].to_numpy(), figures["anonymous"].to_numpy()
+    judged = [_judged(np.split(one, bounds), LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE) for one in courses]
+    begin, growth, _ = min(judged, key=lambda one: one[1])
+    return begin, growth, all(is_growing for *_, is_growing in judged)
 
 
 def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
