@@ -25,6 +25,9 @@ _CURVE: Final = re.compile(r"^  [▁▂▃▄▅▆▇█ _.:=+*#@-]+ \d+\.\d\d 
 _VARYING: Final = (
     (re.compile(r"msmemscope_\d+_\d+_ascend(?:_\w+)?"), "msmemscope_RUN_ascend"),
     (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
+    # How large libraries are, and which parts have room in a line, differs between machines.
+    (re.compile(r"^(Host memory: ).* at the peak, .*\n  .*$", re.MULTILINE), r"\1PARTS"),
+    (re.compile(r"^(Host memory of \d+ together: ).*$", re.MULTILINE), r"\1SIZE"),
     (re.compile(r"\bprocess(es)? \d+(?:, \d+)*(?: and \d+)?"), r"process\1 PID"),
     (re.compile(r"^\d{2,}(?= python)", re.MULTILINE), "PID"),
     (re.compile(r"\(process \d+\)"), "(process PID)"),

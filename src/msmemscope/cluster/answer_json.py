@@ -24,7 +24,7 @@ FORMAT: Final = 1
 """Of the object; a key that changes its meaning is a new one."""
 _OF_RANK: Final = (
     WHO, "rank", "role", "node", "local_rank", "restart_count", "process_id", "program", "source", "device", "pool", "peak_bytes",
-    "peak_step", "used_bytes", "limit_bytes", HEADROOM, "event_count", "block_count", "steps_ended", "step_source",
+    "peak_step", "host_bytes", "used_bytes", "limit_bytes", HEADROOM, "event_count", "block_count", "steps_ended", "step_source",
 )  # fmt: skip
 
 

@@ -147,14 +147,14 @@ def _ranks(answer: JobAnswer) -> Iterator[str]:
         place = ", ".join(filter(None, (row["node"], coordinates_text(row), f"{row['device']} {row['pool']}")))
         cells = (
             _bytes(row[HEADROOM]), _bytes(row["used_bytes"]), _bytes(row["peak_bytes"]), format_count(row["peak_step"]),
-            row[WHO], place,
+            _bytes(row["host_bytes"]), row[WHO], place,
         )  # fmt: skip
         command = f"msmemscope view {shlex.quote(row['source'])}"
         rows.append(
-            f'<tr id="rank-{number}">{_cells(cells, numbers=4)}<td><code>{_text(command, most=2000)}</code></td></tr>'
+            f'<tr id="rank-{number}">{_cells(cells, numbers=5)}<td><code>{_text(command, most=2000)}</code></td></tr>'
         )
     yield "<h2>Ranks by headroom</h2>"
-    heads = ("headroom", "of device", "peak", "in step", "rank", "place", "open it")
+    heads = ("headroom", "of device", "peak", "in step", "of host", "rank", "place", "open it")
     yield f'<div class="scroll"><table>{_head(heads)}{"".join(rows)}</table></div>'
 
 

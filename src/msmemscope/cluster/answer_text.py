@@ -109,10 +109,9 @@ def _ranks(answer: JobAnswer, writer: ReportWriter) -> None:
         row = answer.rows.row(number, named=True)
         memory = f"{row['device']} {row['pool']}, highest in step {format_count(row['peak_step'])}"
         place = ", ".join(filter(None, (row["node"], coordinates_text(row), memory)))
-        rows.append(
-            (_bytes(row[HEADROOM]), _bytes(row["used_bytes"]), _bytes(row["peak_bytes"]), f"{row[WHO]}: {place}")
-        )
-    writer.table(("headroom", "of device", "peak", "rank"), rows)
+        sizes = (row[HEADROOM], row["used_bytes"], row["peak_bytes"], row["host_bytes"])
+        rows.append((*map(_bytes, sizes), f"{row[WHO]}: {place}"))
+    writer.table(("headroom", "of device", "peak", "of host", "rank"), rows)
     _more(writer, len(answer.by_headroom) - MOST_RANKS, "rank")
 
 

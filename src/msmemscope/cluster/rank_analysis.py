@@ -64,6 +64,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
         "program": shown(judged.summary.program),
         "start_ns": judged.summary.start_ns,
         **place_columns(recording.place),
+        "host_bytes": None if judged.summary.host_memory is None else judged.summary.host_memory.peak_bytes,
         "event_count": recording.events.height,
         "block_count": recording.blocks.height,
         "step_source": recording.step_source.value,

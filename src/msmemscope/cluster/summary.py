@@ -16,7 +16,7 @@ from msmemscope.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUMMARY_VERSION: Final = 3
+SUMMARY_VERSION: Final = 4
 """Of the row: one that was kept by another version is made anew."""
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
@@ -46,7 +46,7 @@ SUMMARY_SCHEMA: Final = pl.Schema(
         **_PLACE,
         "event_count": pl.Int64(), "block_count": pl.Int64(),
         "device": pl.String(), "pool": pl.String(),
-        "capacity_bytes": pl.Int64(), "used_bytes": pl.Int64(),
+        "host_bytes": pl.Int64(), "capacity_bytes": pl.Int64(), "used_bytes": pl.Int64(),
         "peak_bytes": pl.Int64(), "peak_step": pl.Int64(), "peak_ns": pl.Int64(),
         "pools": pl.List(pl.Struct({"device": pl.String(), "pool": pl.String(), "peak_bytes": pl.Int64()})),
         "owners": pl.List(pl.Struct({"owner": pl.String(), "bytes": pl.Int64(), "blocks": pl.Int64()})),
@@ -87,6 +87,7 @@ source: the capture as it was named; fingerprint: of its files. start_ns: CLOCK_
 rank ... coordinates: its place in the job, null where it is not known; coordinates only of axes that the job has.
 device, pool: the ones that the following columns are about. An accelerator comes before the cpu, a framework before the
     driver, and then the highest peak decides. pools: the peaks of all.
+host_bytes: the peak of its resident host memory, null where no figure of it was recorded.
 capacity_bytes: of the device, null where no snapshot says so. used_bytes: the most that the process took of the device.
     It is the driver's where that was observed, else the pool's reserve, else its peak.
 peak_bytes, peak_step, peak_ns: the most bytes in use, their step (0 before the first), and when.

@@ -115,6 +115,10 @@ class RunRecordings:
             self._read[kinds] = recording_of_capture(self._capture, self._capture.directory, kinds)
         return self._read[kinds]
 
+    def of_leaks(self) -> Recording | None:
+        """Return the recording that leaks are judged by; None if they were not asked for, or have too many events."""
+        return self.of(Analysis.LEAKS, []) if Analysis.LEAKS.value in _asked(self._capture) else None
+
     def of_memory(self) -> Recording | None:
         """Return a recording with all events about memory; None if none was read."""
         return next(iter(self._read.values()), None)

@@ -35,9 +35,9 @@ from msmemscope.launch.analyses import (
     find_first,
     kinds_in_memory,
 )
-from msmemscope.launch.end_at_limit import host_memory_at_its_end
 from msmemscope.launch.ended_by import end_noted
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.launch.host_memory import host_memory_of, may_have_ended_for_lack
 from msmemscope.model.events import EventKind
 from msmemscope.model.place import Place
 from msmemscope.model.sources import is_asked_for
@@ -329,8 +329,10 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
             overview = memory_overview(
                 capture.restricted_to(SUMMARY_KINDS), leaked=leaked, read=read, out_of_memory=failures_of(capture)
             )
+    may_lack = may_have_ended_for_lack(capture, ended_by)
     with _by_itself(capture, "its host memory is left out"):
-        host_memory = host_memory_at_its_end(capture, ended_by)
+        read = first.recordings.of_leaks() if first.recordings is not None else None
+        host_memory = host_memory_of(capture, read, at_any_size=may_lack)
     devices = facts.get("setting.devices", ("",))[-1]
     return ProcessSummary(
         process_id=header.process_id,
@@ -351,7 +353,8 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         start_ns=header.start_ns,
         is_running=is_running,
         killed_at_bytes=ended_by.limit_bytes,
-        host_memory_at_its_end=host_memory,
+        host_memory=host_memory,
+        was_lost_near_limit=may_lack and host_memory is not None and host_memory.ended_near_limit,
         is_damaged=bool(problems),
         remarks=(
             *_remarks(header, ended_by.signal_name, is_running=is_running, was_running=capture.log.was_running),

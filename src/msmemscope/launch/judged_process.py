@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.recording import Recording
 
-SUMMARY_QUESTIONS: Final = ("oom", "leaks", "reserved", "inefficient", "watch")
-"""The questions that verdicts are made from."""
+SUMMARY_QUESTIONS: Final = ("oom", "leaks", "reserved", "inefficient", "watch", "host")
+"""The questions that a summary is made from."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,6 +77,7 @@ def judge_process(recording: Recording, names: Iterable[str] = SUMMARY_QUESTIONS
         reserved=answered.get("reserved"),
         inefficient=answered.get("inefficient"),
         watch=results.get("watch"),
+        host_memory=answered.get("host"),
         not_judged=not_judged,
         place=recording.place,
         start_ns=_start_ns(recording),

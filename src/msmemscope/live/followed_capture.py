@@ -15,7 +15,7 @@ from msmemscope.launch.captures import program_text
 from msmemscope.live.live_blocks import device_and_pool
 from msmemscope.live.live_state import LiveState, PoolState
 from msmemscope.live.site_texts import SiteTexts
-from msmemscope.live.snapshot import FailedNow, Life, OwnerInUse, PoolNow, ProcessNow, SiteInUse
+from msmemscope.live.snapshot import FailedNow, HostNow, Life, OwnerInUse, PoolNow, ProcessNow, SiteInUse
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventFlag
 from msmemscope.model.pools import pool_word
@@ -138,6 +138,7 @@ class FollowedCapture:
             late_events=state.late_events,
             problems=self._problems(),
             failed=self._failed(),
+            host=self._host(),
             pools=tuple(sorted(pools, key=lambda pool: (-pool.in_use_bytes, -pool.peak_bytes, pool.name))),
         )
 
@@ -188,6 +189,20 @@ class FollowedCapture:
             function=self.state.text_of(latest.name_id),
             site=self._sites.sites(stack)["site"][0],
             timestamp_ns=latest.timestamp_ns,
+        )
+
+    def _host(self) -> HostNow | None:
+        host = self.state.host
+        if not host.peak_bytes:
+            return None
+        frame = self._log.attribute_frame(pl.Series([host.attribute_id], dtype=pl.UInt32))
+        said = frame.filter(pl.col("attribute_id") == host.attribute_id).select("group_bytes", "group_limit")
+        used, limit = said.row(0) if host.attribute_id and not said.is_empty() else (None, None)
+        return HostNow(
+            resident_bytes=host.resident_bytes,
+            peak_bytes=host.peak_bytes,
+            group_bytes=None if used is None else int(used),
+            group_limit_bytes=None if limit is None else int(limit),
         )
 
     def _pool(self, place: int, pool: PoolState, blocks: pl.DataFrame, site_count: int) -> PoolNow:

@@ -6,7 +6,7 @@ A `Recording` of the same events says the same. All work is done on whole column
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
+_STEP_KINDS: Final = (int(EventKind.STEP), int(EventKind.IMPLIED_STEP))
 _PINNED_PLACE = DEVICE_CPU << PLACE_BITS | int(Pool.HAL)
 
 
@@ -51,6 +52,24 @@ class PoolState:
     reserved_bytes: int | None = None
     """The driver's memory that it holds, in use or not; None if nothing says so."""
     history: MemoryHistory = dataclasses.field(default_factory=MemoryHistory)
+
+
+@dataclasses.dataclass
+class HostState:
+    """The resident memory of the process, as its latest figure has it."""
+
+    private_bytes: int = 0
+    """That belongs to no file and is not shared."""
+    other_bytes: int = 0
+    """Of files, and shared."""
+    peak_bytes: int = 0
+    attribute_id: int = 0
+    """Of the latest figure that says more; 0 for none."""
+
+    @property
+    def resident_bytes(self) -> int:
+        """All of it."""
+        return self.private_bytes + self.other_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +109,7 @@ class LiveState:
         self.attributes = AttributeFacts(meanings.attribute_frame)
         self.labels = LabelSets(self.text_of)
         self.steps = LiveSteps(self.text_of, self.attributes.step_source)
+        self.host = HostState()
         self.event_count = 0
         self.newest_sequence = 0
         self.newest_ns = 0
@@ -119,6 +139,7 @@ class LiveState:
         before = {place: pool.in_use_bytes for place, pool in self.pools.items()}
         changes = self._fold_blocks(records, segments)
         self._fold_last_values(records)
+        self._fold_host(records)
         self._fold_failures(records)
 
         def use_at(sequence: int) -> dict[int, int]:
@@ -235,6 +256,23 @@ class LiveState:
         for place, size in dict(zip(places.tolist(), reserved["size"].tolist(), strict=True)).items():
             pool = self.pools.setdefault(place, PoolState())
             pool.reserved_bytes = size if size >= 0 else None
+
+    def _fold_host(self, records: Numbers) -> None:
+        """Take figures of resident memory in: those of steps have its private part alone (`host_figures`)."""
+        is_figure = records["kind"] == EventKind.HOST_MEMORY
+        private = np.where(is_figure, records["size"], records["extra"].astype(np.int64))
+        figures = np.flatnonzero((is_figure | np.isin(records["kind"], _STEP_KINDS)) & (private > 0))
+        if not len(figures):
+            return
+        found, private, is_figure = records[figures], private[figures], is_figure[figures]
+        told = np.flatnonzero(is_figure & (found["extra"] > 0))
+        latest = np.searchsorted(told, np.arange(len(found)), side="right") - 1
+        others = np.concatenate([found["extra"][told].astype(np.int64), [self.host.other_bytes]])[latest]
+        self.host.private_bytes, self.host.other_bytes = int(private[-1]), int(others[-1])
+        self.host.peak_bytes = max(self.host.peak_bytes, int((private + others).max()))
+        saying = found[is_figure & (found["attribute_id"] != 0)]
+        if len(saying):
+            self.host.attribute_id = int(saying["attribute_id"][-1])
 
     def _fold_failures(self, records: Numbers) -> None:
         failures = np.flatnonzero(records["kind"] == EventKind.OOM)

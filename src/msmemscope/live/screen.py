@@ -142,7 +142,7 @@ class LiveApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Make the widgets, from top to bottom."""
-        for name in ("heading", "progress", "remarks", "pools", "history", "owners"):
+        for name in ("heading", "progress", "host", "remarks", "pools", "history", "owners"):
             yield Static(id=name, markup=False)
         yield DataTable(id="sites", cursor_type="row", zebra_stripes=False)
         yield Static(id="keys", markup=False)
@@ -254,6 +254,7 @@ class LiveApp(App[None]):
         lines = {
             "heading": text.heading(),
             "progress": text.progress(),
+            "host": text.host(),
             "remarks": text.remarks(self._unreadable),
             "pools": text.pools(),
             "history": text.history(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
-from msmemscope.live.snapshot_text import growth_text, progress_text, remarks
+from msmemscope.live.snapshot_text import growth_text, host_text, progress_text, remarks
 from msmemscope.reports.plain_text import cut_end, printable
 from msmemscope.reports.report_text import cut_label
 from msmemscope.units import format_bytes, format_count, format_duration
@@ -95,6 +95,11 @@ class ScreenText:
     def progress(self) -> Text:
         """Return the line with events and steps."""
         return Text(cut_end(progress_text(self.found), self.width) if self.found else "")
+
+    def host(self) -> Text:
+        """Return the line with the resident memory of the process; empty where it is not known."""
+        known = self.found.host if self.found is not None else None
+        return Text("" if known is None else cut_end(host_text(known), self.width))
 
     def remarks(self, unreadable: str) -> Text:
         """Return the notes that a reader must know beside the figures, a line each.

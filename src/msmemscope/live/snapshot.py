@@ -76,6 +76,18 @@ class PoolNow:
 
 
 @dataclasses.dataclass(frozen=True)
+class HostNow:
+    """The resident memory of the process."""
+
+    resident_bytes: int
+    peak_bytes: int
+    group_bytes: int | None
+    """That its control group uses; None without a limit."""
+    group_limit_bytes: int | None
+    """Of its control group; None without one."""
+
+
+@dataclasses.dataclass(frozen=True)
 class FailedNow:
     """Attempts to get memory that failed, and the latest of them."""
 
@@ -122,5 +134,7 @@ class ProcessNow:
     problems: tuple[str, ...]
     """The parts of the log that could not be read."""
     failed: FailedNow | None
+    host: HostNow | None
+    """None before the first figure of it."""
     pools: tuple[PoolNow, ...]
     """The one with the most in use first."""

@@ -12,7 +12,7 @@ from msmemscope.units import format_bytes, format_count, format_duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from msmemscope.live.snapshot import PoolNow, ProcessNow
+    from msmemscope.live.snapshot import HostNow, PoolNow, ProcessNow
 
 _OWNERS: Final = 5
 
@@ -37,6 +37,8 @@ def render_snapshot(
     writer = ReportWriter(out, width=width, is_coloured=is_coloured)
     writer.sentence(f"{found.program} (process {found.process_id}) {found.life.value}", indent=0, style=HEADING)
     writer.sentence(progress_text(found))
+    if found.host is not None:
+        writer.sentence(host_text(found.host))
     for line in remarks(found):
         writer.sentence(line)
     for pool in found.pools:
@@ -67,6 +69,15 @@ def progress_text(found: ProcessNow) -> str:
         f"{format_duration(found.recorded_ns)}, {counted(found.event_count, 'event')}{rate}, "
         f"{counted(found.step_count, 'step')}{source}"
     )
+
+
+def host_text(host: HostNow) -> str:
+    """Return the resident memory of a process now and at most, and how near its control group is to its limit."""
+    group = ""
+    if host.group_limit_bytes:
+        used = "" if host.group_bytes is None else f"{format_bytes(host.group_bytes)} of "
+        group = f", control group {used}{format_bytes(host.group_limit_bytes)}"
+    return f"host memory: {format_bytes(host.resident_bytes)} resident, peak {format_bytes(host.peak_bytes)}{group}"
 
 
 def use_text(pool: PoolNow) -> str:

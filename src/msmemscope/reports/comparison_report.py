@@ -10,7 +10,7 @@ import polars as pl
 
 from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
-from msmemscope.units import format_bytes, format_count
+from msmemscope.units import format_bytes, format_count, format_signed_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.compare.comparison import Comparison, DevicePeak
@@ -19,6 +19,8 @@ MOST_DIFFERENCES: Final = 10
 OUTSIDE: Final = "(outside of operators and kernels)"
 """Name of memory that belongs to none."""
 _ABSENT: Final = "-"
+_LEAST_HOST_DIFFERENCE: Final = 0.01
+"""Of the larger peak, by which a part of host memory must differ to be listed."""
 _ALIKE: Final = "Operators and kernels allocated and freed alike while they ran"
 
 
@@ -47,6 +49,12 @@ def render_comparison(
             f"  peak on {device_name(peak.device)}: {format_bytes(peak.base_bytes)} in base, "
             f"{format_bytes(peak.compare_bytes)} in compare ({_difference(peak)})"
         )
+    if comparison.host_bytes is not None:
+        base_bytes, compare_bytes = comparison.host_bytes
+        writer.line(
+            f"  resident host memory at its peak: {format_bytes(base_bytes)} in base, {format_bytes(compare_bytes)} in "
+            f"compare ({_signed(compare_bytes - base_bytes)})"
+        )
     for remark in comparison.remarks:
         writer.sentence(remark, style=QUIET)
     for peak in comparison.peaks:
@@ -57,6 +65,7 @@ def render_comparison(
         where = f"{device_name(peak.device)}, {_signed(peak.difference_bytes)}"
         writer.line(f"Memory at the peaks of {where} (compare - base):", HEADING)
         _differences(writer, parts, "blocks", "allocated at")
+    _host_parts(comparison, writer)
     groups = largest_differences(comparison)
     if groups.is_empty():
         kept = any(peak.difference_bytes for peak in comparison.peaks)
@@ -65,6 +74,26 @@ def render_comparison(
     writer.line()
     writer.line("Net memory of operators, allocated minus freed in all calls (compare - base):", HEADING)
     _differences(writer, groups, "calls", "called at")
+
+
+def _host_parts(comparison: Comparison, writer: ReportWriter) -> None:
+    """Write the parts of host memory that differ by enough to say so."""
+    if comparison.host_bytes is None:
+        return
+    least = _LEAST_HOST_DIFFERENCE * max(comparison.host_bytes)
+    parts = comparison.host_parts.filter(pl.col("difference_bytes").abs() >= least)
+    if parts.is_empty():
+        return
+    writer.line()
+    writer.line("Parts of resident host memory at its peaks (compare - base):", HEADING)
+    writer.table(
+        ("difference", "base", "compare", "part"),
+        [
+            (_signed(difference), format_signed_bytes(base), format_signed_bytes(compare), part)
+            for part, base, compare, difference in parts.iter_rows()
+        ],
+        labels=1,
+    )
 
 
 def _differences(writer: ReportWriter, groups: pl.DataFrame, counts: str, sites: str) -> None:
@@ -115,8 +144,8 @@ def largest_differences(comparison: Comparison) -> pl.DataFrame:
 def comparison_json(comparison: Comparison) -> str:
     """Return the comparison as one JSON object.
 
-    `peaks`, `differences` (by name and call site), `peak_parts` (the memory in use at the peaks), `remarks`,
-    `coverage`.
+    `peaks`, `differences` (by name and call site), `peak_parts` (the memory in use at the peaks), `host_parts` (of
+    resident host memory), `remarks`, `coverage`.
     """
     content: dict[str, Any] = {
         "peaks": [
@@ -136,6 +165,7 @@ def comparison_json(comparison: Comparison) -> str:
         "peak_parts": [
             {**row, "device": device_name(row["device"])} for row in comparison.peak_parts.iter_rows(named=True)
         ],
+        "host_parts": comparison.host_parts.to_dicts(),
         "remarks": list(comparison.remarks),
         "is_answered": comparison.coverage.is_answered,
         "coverage": {"missing": list(comparison.coverage.missing), "limits": list(comparison.coverage.limits)},

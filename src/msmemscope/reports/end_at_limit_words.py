@@ -19,7 +19,7 @@ def parts_at_its_end(process: ProcessSummary) -> list[str]:
     Args:
         process: That was ended for lack of host memory.
     """
-    ledger = process.host_memory_at_its_end
+    ledger = process.host_memory
     parts = ledger.largest_of_program() if ledger is not None else []
     if not parts or parts[0][0] == TENSORS:
         return []
@@ -33,7 +33,7 @@ def words_of_end(process: ProcessSummary) -> str:
     Args:
         process: That was ended for lack of host memory.
     """
-    limit, ledger = process.killed_at_bytes, process.host_memory_at_its_end
+    limit, ledger = process.killed_at_bytes, process.host_memory
     if limit is not None:
         may = f"its control group may have {format_bytes(limit)}" if limit else "the machine had no more"
         end = f"the kernel ended the process, {may}"

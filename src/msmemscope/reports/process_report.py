@@ -86,6 +86,7 @@ class _ProcessReport:
         self._files(process)
         self._events(process)
         self._memory(process)
+        self._host_memory(process)
         self._owners(process)
         self._findings(process)
         self._coverage(process)
@@ -134,6 +135,13 @@ class _ProcessReport:
             else:
                 self._line("  What a program keeps to its end, such as model parameters, is normal here.", QUIET)
             self._block_set(rest.blocks, by_operator=False)
+
+    def _host_memory(self, process: ProcessSummary) -> None:
+        if process.host_memory is not None:
+            from msmemscope.reports.host_ledger_report import render_host_ledger
+
+            self._line("")
+            render_host_ledger(process.host_memory, self._console.file, width=self._console.width)
 
     def _owners(self, process: ProcessSummary) -> None:
         if process.decomposition is not None:

@@ -69,8 +69,10 @@ class ProcessSummary:
     is_running: bool = False
     killed_at_bytes: int | None = None
     """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
-    host_memory_at_its_end: HostLedger | None = None
-    """Of a process that was ended, or lost, for lack of host memory; None elsewhere."""
+    was_lost_near_limit: bool = False
+    """Whether it left without a word when its control group was near its limit."""
+    host_memory: HostLedger | None = None
+    """The parts of its host memory; None if it was not asked for, or no figure of it was recorded."""
     is_damaged: bool = False
     """Whether a part of its event log had to be left out."""
     remarks: tuple[str, ...] = ()

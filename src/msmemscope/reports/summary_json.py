@@ -13,6 +13,7 @@ from msmemscope.reports.verdict import verdicts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from msmemscope.analysis.host.host_ledger import HostLedger
     from msmemscope.reports.run_summary import ProcessSummary
 
 
@@ -70,6 +71,7 @@ def _process_content(process: ProcessSummary) -> dict[str, Any]:
             }
             for peak in peaks
         ],
+        "host_memory": None if process.host_memory is None else _host_memory_content(process.host_memory),
         "leaked_bytes": process.leaked_bytes if process.judges_leaks else None,
         "files": [str(file.path) for file in process.files],
         "coverage": [
@@ -78,4 +80,13 @@ def _process_content(process: ProcessSummary) -> dict[str, Any]:
             *(one.sentence for one in process.not_judged),
             *process.analysis_remarks,
         ],
+    }
+
+
+def _host_memory_content(found: HostLedger) -> dict[str, Any]:
+    return {
+        "peak_bytes": found.peak_bytes,
+        "end_bytes": found.end_bytes,
+        "limit_bytes": found.group_limit_bytes or None,
+        "parts": list(found.parts.iter_rows(named=True)),
     }

@@ -192,6 +192,7 @@ class _Screen:
             parts.append([*self._line(heading, HEADING), *(self._curve(peak) if number < _MOST_CURVES else [])])
         more = len(peaks) - len(parts)
         rest = self._line(f"and {more} more pools in {self._rest}", QUIET) if more > 0 else []
+        rest += self._host_memory(process)
         left = room - sum(map(len, parts)) - len(rest)
         for number, peak in enumerate(peaks[:_MOST_POOLS]):
             rankings = self._rankings(process, peak)
@@ -202,6 +203,15 @@ class _Screen:
             parts[number] += details
             left -= len(details)
         return [*(line for part in parts for line in part), *rest][: max(room, 0)]
+
+    def _host_memory(self, process: ProcessSummary) -> list[str]:
+        """The resident memory of one process, and its largest parts."""
+        if process.host_memory is None:
+            return []
+        from msmemscope.reports.host_ledger_words import host_memory_heading, host_memory_parts
+
+        parts = host_memory_parts(process.host_memory, self._terminal.width - len("  "))
+        return [*self._line(host_memory_heading(process.host_memory), HEADING), *self._line(f"  {parts}")]
 
     def _curve(self, peak: PoolPeak) -> list[str]:
         curve = peak.curve
@@ -260,6 +270,15 @@ class _Screen:
         lines = self._printed(table)
         if len(processes) > len(shown):
             lines += self._line(f"and {len(processes) - len(shown)} more processes", QUIET)
+        ledgers = [process.host_memory for process in processes if process.host_memory is not None]
+        if ledgers:
+            from msmemscope.analysis.host.processes_together import host_memory_together
+
+            together = host_memory_together(ledgers)
+            if together is not None:
+                most = format_bytes(together.peak_bytes)
+                text = f"Host memory of {together.processes} together: {most} at the peak, shared pages once"
+                lines += self._line(text)
         return lines
 
     def _failures(self, process: ProcessSummary, limits: _Limits) -> list[str]:

@@ -270,7 +270,7 @@ def _out_of_memory(process: ProcessSummary) -> Iterator[Verdict]:
     result = process.overview.out_of_memory if process.overview is not None else None
     from msmemscope.reports.end_at_limit_words import parts_at_its_end, words_of_end
 
-    if process.killed_at_bytes is not None or process.host_memory_at_its_end is not None:
+    if process.killed_at_bytes is not None or process.was_lost_near_limit:
         yield Verdict(
             VerdictKind.OUT_OF_MEMORY, DEVICE_CPU, Pool.HOST, 0, "", "", (process,), known_sentence=words_of_end(process),
             known_command=f"msmemscope analyze {'host' if parts_at_its_end(process) else 'peak'}",

@@ -4,6 +4,8 @@ The sequences of names of each device are aligned so that as few elements as pos
 algorithm, see native/offline/alignment). The net changes of memory of elements are compared, see `memory_changes`.
 Changes outside of elements are one row per device, so that all differences sum to that of the totals.
 
+Whole runs have a resident host memory, too. Its parts at the two peaks are put beside each other.
+
 Peaks are explained by the blocks that are in use at them, summed by operator and call site. These differences sum to
 that of the peaks.
 """
@@ -19,6 +21,7 @@ import polars as pl
 from msmemscope import _native
 from msmemscope.analysis.compare.same_sites import same_sites
 from msmemscope.analysis.coverage import Coverage, comparison_coverage
+from msmemscope.analysis.host.host_ledger import account_for_host
 from msmemscope.analysis.operators.memory_changes import WHOLE_RECORDING, find_memory_changes
 from msmemscope.configuration import Level
 from msmemscope.errors import UsageError
@@ -76,6 +79,11 @@ base_bytes, compare_bytes: the bytes that they hold, 0 for nothing; `_count` blo
 difference_bytes: compare minus base; those of a device sum to the difference of its peaks.
 """
 
+HOST_PART_SCHEMA: Final = pl.Schema(
+    {"part": pl.String(), "base_bytes": pl.Int64(), "compare_bytes": pl.Int64(), "difference_bytes": pl.Int64()}
+)
+"""One row per part of the resident host memory, at the peak of it in each run; the largest differences first."""
+
 MOST_STEPS: Final = 1 << 17
 """Differences within one stretch after which alignment is cut short; some seconds of work."""
 
@@ -125,12 +133,21 @@ class Comparison:
     """By device."""
     peak_parts: pl.DataFrame
     """PART_SCHEMA: the parts of the peaks."""
+    host_parts: pl.DataFrame
+    """HOST_PART_SCHEMA: their sums are the peaks of resident host memory. Empty for a step, and where a run has no figures."""
     remainders: tuple[Remainder, ...]
     """By device; empty where operators and kernels were compared at once, because changes belong to both."""
     remarks: tuple[str, ...]
     """Notes that are needed to judge the result, one line each."""
     coverage: Coverage
     """The coverage of the answer."""
+
+    @property
+    def host_bytes(self) -> tuple[int, int] | None:
+        """The peaks of resident host memory in both runs; None where they are not known."""
+        if self.host_parts.is_empty():
+            return None
+        return int(self.host_parts["base_bytes"].sum()), int(self.host_parts["compare_bytes"].sum())
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows."""
@@ -192,6 +209,7 @@ def compare(
         pl.concat(parts),
         peaks,
         _peak_parts(*peak_parts),
+        _host_parts(base, other) if base_step is None and other_step is None else HOST_PART_SCHEMA.to_frame(),
         remainders if len(levels) == 1 else (),
         tuple(remarks),
         coverage,
@@ -343,6 +361,24 @@ def _peak_parts(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
         .select(PART_SCHEMA.names())
         .cast(PART_SCHEMA)
     )
+
+
+def _host_parts(base: Recording, other: Recording) -> pl.DataFrame:
+    """Put the parts of the resident memory of both runs at their peaks beside each other: HOST_PART_SCHEMA."""
+    sides = [account_for_host(recording).parts for recording in (base, other)]
+    if any(side.is_empty() for side in sides):
+        return HOST_PART_SCHEMA.to_frame()
+    base_parts, other_parts = (
+        side.group_by("part", maintain_order=True).agg(pl.col("peak_bytes").sum()) for side in sides
+    )
+    both = base_parts.join(other_parts, on="part", how="full", coalesce=True, maintain_order="left_right").select(
+        "part",
+        base_bytes=pl.col("peak_bytes").fill_null(0),
+        compare_bytes=pl.col("peak_bytes_right").fill_null(0),
+    )
+    difference = pl.col("compare_bytes") - pl.col("base_bytes")
+    found = both.with_columns(difference_bytes=difference)
+    return found.sort(difference.abs(), descending=True, maintain_order=True).cast(HOST_PART_SCHEMA)
 
 
 def _bounds(recording: Recording, step: int | None) -> tuple[int, int]:
