@@ -32,6 +32,7 @@
 #include "dump_rows.h"
 #include "dump_writing.h"
 #include "function_trace.h"
+#include "garbage_collections.h"
 #include "growing_containers.h"
 #include "interpose/follow.h"
 #include "interpose/patcher.h"
@@ -256,6 +257,9 @@ NB_MODULE(_native, module) {
         "note_backward_calls", [](nb::type_object engine) { return note_backward_calls(engine.ptr()); },
         nb::arg("engine_type"),
         "Threads of torch's backward engine have the stack of who called backward(). False if it is not as known.");
+    module.def(
+        "new_collection_callback", []() { return nb::steal(new_collection_callback()); },
+        "For gc.callbacks: what the collector frees when it begins by itself is marked.");
     module.def("hide_code", &hide_codes, nb::arg("codes"), "Leaves frames of these code objects out of stacks.");
     module.def("record_event", &record_event, nb::arg("kind"), nb::arg("device"), nb::arg("size") = 0,
                nb::arg("attributes") = nb::dict(), nb::arg("name") = "", nb::arg("with_stacks") = false,

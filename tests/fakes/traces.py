@@ -76,11 +76,11 @@ class Trace:
             **fields,
         )
 
-    def free(self, block: int) -> None:
-        """Appends the free of a block."""
+    def free(self, block: int, **fields: int) -> None:
+        """Appends the free of a block; fields: further columns of the event."""
         row = self.rows[block - 1]
         copied = {name: row[name] for name in ("size", "pool", "device", "address")}
-        self.add(EventKind.FREE, extra=block, **copied)
+        self.add(EventKind.FREE, extra=block, **copied, **fields)
 
     def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc", block: int = 0) -> int:
         """Appends a sample of host memory that stands for so many bytes, and returns its number; block: its own bytes."""

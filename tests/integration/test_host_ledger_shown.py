@@ -92,7 +92,9 @@ def test_a_job_has_that_of_each_process(small: tool.ToolRun, large: tool.ToolRun
 
 def test_runs_are_compared_by_it(small: tool.ToolRun, large: tool.ToolRun, tmp_path: Path) -> None:
     """By part; and a condition guards it."""
-    compare = [*tool.TOOL, "compare", small.capture.directory, large.capture.directory, f"--output={tmp_path}"]
+    command = [str(word) for word in tool.TOOL]
+    compare: list[str | Path] = [*command, "compare", small.capture.directory, large.capture.directory]
+    compare.append(f"--output={tmp_path}")
     done = subprocess.run([*compare, "--fail-on=host>20M"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert re.search(r"host>20M: resident host memory grew by [0-9.]+ MiB", done.stderr)
@@ -102,15 +104,13 @@ def test_runs_are_compared_by_it(small: tool.ToolRun, large: tool.ToolRun, tmp_p
     # Samples say it, and the kernel agrees.
     assert first["difference_bytes"] == pytest.approx(76e6, rel=0.5)
     assert sum(part["difference_bytes"] for part in pair["host_parts"]) == pytest.approx(76e6, rel=0.3)
-    same = [
-        *tool.TOOL,
-        "compare",
-        small.capture.directory,
-        small.capture.directory,
-        f"--output={tmp_path}",
-        "--fail-on=host>0%",
-    ]
-    assert subprocess.run(same, capture_output=True, check=False).returncode == 0
+    same: list[str | Path] = [*command, "compare", small.capture.directory, small.capture.directory]
+    assert (
+        subprocess.run(
+            [*same, f"--output={tmp_path}", "--fail-on=host>0%"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
 
 
 def test_several_processes_have_theirs_together(tmp_path: Path) -> None:

@@ -137,6 +137,8 @@ enum RecordFlag : std::uint8_t {
     kFlagWritesUnknown = 1U << 5U,
     // Beside kFlagBackward: with gradients on, as where a checkpoint runs its forward pass again.
     kFlagRecomputed = 1U << 6U,
+    // FREE: by Python's garbage collector, which had begun by itself.
+    kFlagCollected = 1U << 7U,
 };
 
 // A device: its kind and its index as one number, kind * kDevicesPerKind + index. Values of kinds are part of the file

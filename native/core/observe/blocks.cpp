@@ -157,6 +157,9 @@ __attribute__((always_inline)) inline Event end_event(const RecordingScope& scop
         event.flags = format::kFlagShadow;
     } else {
         event.flags = pass_flags();
+        if (thread_handle.collects) {
+            event.flags |= format::kFlagCollected;
+        }
         event.name_id = thread_handle.operator_id;
         if (is_selected(kSelectFree)) {
             take_stacks(scope, event, *site, current_settings.write_python_stack);

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/observe/container_looks.h"
+#include "core/observe/host_figures.h"
 #include "core/observe/host_sampling.h"
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
-#include "core/writer/attributes.h"
 #include "core/writer/control_group.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
@@ -15,6 +15,13 @@
 
 namespace msmemscope {
 namespace host_samples {
+
+using host_figures::is_forked;
+using host_figures::kEnd;
+using host_figures::kImport;
+using host_figures::kImported;
+using host_figures::set_next_own_figure;
+using host_figures::write_figure;
 
 __attribute__((tls_model("initial-exec"))) __thread ThreadSampler thread_sampler;
 
@@ -34,23 +41,17 @@ constexpr std::uint64_t kPrivateWorthALogBytes = 64UL << 20U;
 // Samples that are followed at once: about 4 MiB. Where each allocation is recorded, the table is the limit.
 constexpr std::uint64_t kMostSamples = 100'000;
 
+// The least memory that a thread takes besides its own allocations. It is the used pages of its stack, and its part of
+// the variables of all libraries. The dynamic loader allocates that part.
+constexpr std::uint64_t kThreadBytes = 32UL << 10U;
+// Stacks that are looked at beside a figure, and when a thread is created: about a microsecond each.
+constexpr std::size_t kStacksWithFigure = 64;
+constexpr std::size_t kStacksWithThread = 4;
+
 // Frames of native stacks, where the settings want none: enough to get out of the C++ library and of Python's
 // allocators.
 constexpr std::uint32_t kLeastNativeDepth = 12;
 
-// Moments of figures: a framework begins to be imported, it is imported, and the program ends.
-constexpr const char* kImport = "import";
-constexpr const char* kImported = "imported";
-constexpr const char* kEnd = "end";
-constexpr const char* kNearLimit = "limit";  // the control group comes near to its limit
-
-// The kernel looks at every page for what a process does not share. The time it takes is one in so many of the run.
-constexpr std::uint64_t kOwnFigureNs = 200'000'000;
-constexpr std::uint64_t kShareOfOwnFigures = 100;
-constexpr std::uint64_t kOwnFigureOfFirstNs = 1'000'000'000;
-constexpr std::uint64_t kShareOfOwnFiguresOfFirst = 500;
-// It takes about 10 ms per gigabyte, in the middle of an allocation of the program.
-constexpr std::uint64_t kMostForOwnFigure = 8UL << 30U;
 constexpr std::uint64_t kFigureNs = 20'000'000;
 
 // Not in memory that fork wipes: children sample if their parent did.
@@ -168,95 +169,6 @@ bool follow(ProcessState& state, const LiveBlock& sample) noexcept {
     return true;
 }
 
-bool is_forked(const ProcessState& state) noexcept {
-    return state.epoch.load(std::memory_order_acquire) == 0 || state.is_forked.load(std::memory_order_relaxed);
-}
-
-// Lists of attributes are kept once each: figures of a coarse grain have few of them.
-constexpr std::uint64_t kGrain = 64UL << 10U;
-constexpr std::uint64_t kGrainsOfLimit = 1024;
-
-std::uint64_t rounded(std::uint64_t bytes, std::uint64_t grain) noexcept { return (bytes + grain / 2) / grain * grain; }
-
-// Of a forked process they come more often: what it copies of its parent is seen by them alone.
-void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
-    const std::uint64_t end = clock_ns();
-    const std::uint64_t pause = is_forked(state)
-                                    ? std::max(kOwnFigureNs, (end - begin) * kShareOfOwnFigures)
-                                    : std::max(kOwnFigureOfFirstNs, (end - begin) * kShareOfOwnFiguresOfFirst);
-    state.own_figure_ns.store(end + pause, std::memory_order_relaxed);
-}
-
-// A forked process shares pages with its parent until one of them writes. Its own ones alone take room.
-void add_own_memory(Attributes& attributes, ProcessState& state, std::uint64_t resident, bool is_last) noexcept {
-    const std::uint64_t begin = clock_ns();
-    if (!is_forked(state) && resident > kMostForOwnFigure) {
-        return;
-    }
-    if (!is_last && begin < state.own_figure_ns.load(std::memory_order_relaxed)) {
-        return;
-    }
-    const OwnMemory own = own_memory();
-    if (is_forked(state)) {
-        attributes.number(format::AttributeKey::kPrivateBytes, own.private_bytes);
-    }
-    attributes.number(format::AttributeKey::kProportionalBytes, rounded(own.proportional_bytes, kGrain));
-    set_next_own_figure(state, begin);
-}
-
-// Whether the group has come near to its limit since it was far from it.
-bool comes_near(ProcessState& state, const GroupMemory& group) noexcept {
-    if (group.limit == 0) {
-        return false;
-    }
-    if (group.used < group.limit / 10 * 8) {
-        state.is_near_limit.store(false, std::memory_order_relaxed);
-    }
-    return group.is_near_limit() && !state.is_near_limit.exchange(true, std::memory_order_relaxed);
-}
-
-// moment: the moment in the life of the program, one of those above; null for any.
-void write_figure(const RecordingScope& scope, ProcessState& state, const char* moment) noexcept {
-    const KeepErrno keep_errno;
-    const ProcessMemory memory = process_memory();
-    if (memory.anonymous == 0) {
-        return;
-    }
-    Event event{format::EventKind::kHostMemory};
-    event.size = static_cast<std::int64_t>(memory.anonymous);
-    event.address = kept_by_the_heap();
-    event.extra = memory.resident - memory.anonymous;
-    Attributes attributes(scope);
-    const GroupMemory group = group_memory();
-    if (comes_near(state, group)) {
-        moment = moment == nullptr ? kNearLimit : moment;
-        container_looks::ask_now();
-    }
-    if (moment != nullptr) {
-        attributes.text(format::AttributeKey::kWhen, moment);
-    }
-    // What has no file on a disk is a part of what has a file.
-    if (const std::uint64_t shared = shared_memory(); shared != 0) {
-        attributes.number(format::AttributeKey::kSharedBytes, rounded(shared, kGrain));
-    }
-    if (group.limit != 0) {
-        const std::uint64_t grain = std::max(kGrain, group.limit / kGrainsOfLimit);
-        attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));
-        attributes.number(format::AttributeKey::kGroupLimit, group.limit);
-    }
-    add_own_memory(attributes, state, memory.resident, moment == kEnd);
-    event.attribute_id = attributes.id();
-    append_here(state, event);
-}
-
-void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state, std::uint64_t now) noexcept {
-    std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
-    if (now - before >= kFigureNs &&
-        state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
-        write_figure(scope, state, nullptr);
-    }
-}
-
 bool is_collected(const ProcessState& state) noexcept {
     // The state of a forked child is not made before there is something to record.
     const bool is_fresh = state.epoch.load(std::memory_order_acquire) == 0;
@@ -277,17 +189,21 @@ bool may_record(const ProcessState* state) noexcept {
            is_collected(*state) && !state->failed.load(std::memory_order_relaxed);
 }
 
+SampleOrigin origin_of(const RecordingScope& scope, const char* function, const CallSite& site) noexcept {
+    const std::uint32_t depth = std::max(current_settings.native_stack_depth, kLeastNativeDepth);
+    return {recorder::intern_string(scope, function, __builtin_strlen(function)),
+            take_python_stack(scope, current_settings.python_stack_depth), take_native_stack(scope, depth, site)};
+}
+
 // False: no more samples can be followed.
-bool write(const RecordingScope& scope, ProcessState& state, LiveBlock sample, std::uint64_t estimate,
-           const char* function, const CallSite& site) noexcept {
+bool write(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const SampleOrigin& origin) noexcept {
     Event event{format::EventKind::kHostSample};
     event.address = sample.address;
     event.size = static_cast<std::int64_t>(sample.size_bytes);
-    event.name_id = recorder::intern_string(scope, function, __builtin_strlen(function));
+    event.name_id = origin.name_id;
     event.extra = estimate;
-    event.python_stack_id = take_python_stack(scope, current_settings.python_stack_depth);
-    event.native_stack_id =
-        take_native_stack(scope, std::max(current_settings.native_stack_depth, kLeastNativeDepth), site);
+    event.python_stack_id = origin.python_stack_id;
+    event.native_stack_id = origin.native_stack_id;
     sample.sequence = append_here(state, event);
     if (sample.sequence != 0 && !follow(state, sample)) {
         append_end(state, sample);  // its end would not be seen: it does not count
@@ -318,8 +234,46 @@ bool is_worth_a_log(ProcessState& state) noexcept {
     return is_large;
 }
 
+// The sample of a thread gets the size that its stack has now. False: it could not.
+bool resize_thread(ProcessState& state, const ThreadStack& stack, std::uint64_t bytes) noexcept {
+    LiveBlock sample{};
+    if (!take(reinterpret_cast<const void*>(stack.place), sample)) {
+        return false;  // it is being joined, or was no sample
+    }
+    if (sample.sequence == 0) {
+        state.host_unrecorded_bytes.fetch_add(bytes - sample.size_bytes, std::memory_order_relaxed);
+        sample.size_bytes = bytes;
+        follow(state, sample);
+    } else {
+        append_end(state, sample);
+        sample.size_bytes = bytes;
+        write(state, sample, bytes, stack.origin);
+    }
+    // Whoever joined it meanwhile found no sample.
+    if (!state.thread_stacks.has(stack) && take(reinterpret_cast<const void*>(stack.place), sample)) {
+        note_free(sample);
+    }
+    return true;
+}
+
+// most: the stacks that are looked at.
+void measure_threads(ProcessState& state, std::size_t most) noexcept {
+    state.thread_stacks.measure(
+        most, [&state](const ThreadStack& stack, std::uint64_t bytes) { return resize_thread(state, stack, bytes); });
+}
+
+void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state, std::uint64_t now) noexcept {
+    std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
+    if (now - before >= kFigureNs &&
+        state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
+        measure_threads(state, kStacksWithFigure);
+        write_figure(scope, state, nullptr);
+    }
+}
+
+// origin: gets the one of the sample, if it has a record.
 void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::uint64_t estimate, const char* function,
-            const CallSite& site) noexcept {
+            const CallSite& site, SampleOrigin& origin) noexcept {
     LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
     const bool has_log = state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
     if (!has_log && opens_no_log.load(std::memory_order_relaxed)) {
@@ -337,7 +291,8 @@ void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::u
         const std::uint64_t now = clock_ns();
         write_figure_now_and_then(scope, state, now);
         container_looks::ask_if_due(now);
-        is_followed = write(scope, state, sample, estimate, function, site);
+        origin = origin_of(scope, function, site);
+        is_followed = write(state, sample, estimate, origin);
     }
     if (!is_followed && !state.host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
         recorder::note_fact("host_samples", "full");
@@ -366,14 +321,32 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     adapt_mean(sampler, now);
     draw(sampler);
     const double share = mean == 0 ? 1 : chance(static_cast<double>(bytes) / static_cast<double>(mean));
-    record(*state, memory, bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) / share), function, site);
+    SampleOrigin origin{};
+    record(*state, memory, bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) / share), function, site,
+           origin);
 }
 
 bool are_taken() noexcept { return may_record(process_state); }
 
-void note_whole(const void* place, std::uint64_t bytes, const char* function, const CallSite& site) noexcept {
-    if (ProcessState* const state = process_state; may_record(state)) {
-        record(*state, place, bytes, bytes, function, site);
+void note_thread(const void* place, std::uint64_t stack_bytes, const CallSite& site) noexcept {
+    ProcessState* const state = process_state;
+    if (!may_record(state)) {
+        return;
+    }
+    SampleOrigin origin{};
+    record(*state, place, kThreadBytes, kThreadBytes, "pthread_create", site, origin);
+    state->thread_stacks.add(reinterpret_cast<std::uint64_t>(place), stack_bytes, kThreadBytes, origin);
+    // Samples without a record need no log, and begin none.
+    if (state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
+        measure_threads(*state, kStacksWithThread);
+    } else if (const RecordingScope scope(false); scope) {
+        measure_threads(*state, kStacksWithThread);
+    }
+}
+
+void note_end_of_thread(const void* place) noexcept {
+    if (ProcessState* const state = process_state; state != nullptr) {
+        state->thread_stacks.remove(reinterpret_cast<std::uint64_t>(place));
     }
 }
 
@@ -416,6 +389,7 @@ void write_figure_in_log(const char* moment) noexcept {
     }
     const RecordingScope scope(false);
     if (scope) {
+        measure_threads(*state, ThreadStacks::kMost);
         write_figure(scope, *state, moment);
     }
 }
@@ -431,16 +405,16 @@ void begin_host_samples() noexcept {
         find_control_group();
     }
     host_samples::is_sampling.store(host_samples::wants_samples(), std::memory_order_release);
-    host_samples::write_figure_in_log(host_samples::kImported);
+    host_samples::write_figure_in_log(host_figures::kImported);
 }
 
 void open_no_log_for_host_samples() noexcept {
     host_samples::opens_no_log.store(true, std::memory_order_relaxed);
-    host_samples::write_figure_in_log(host_samples::kImport);
+    host_samples::write_figure_in_log(host_figures::kImport);
 }
 
 void end_host_samples() noexcept {
-    host_samples::write_figure_in_log(host_samples::kEnd);
+    host_samples::write_figure_in_log(host_figures::kEnd);
     host_samples::has_ended.store(true, std::memory_order_relaxed);
     host_samples::is_sampling.store(false, std::memory_order_release);
 }

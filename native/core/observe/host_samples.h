@@ -62,8 +62,11 @@ bool are_taken() noexcept;
 // allocated it ("malloc").
 void note_allocation(const void* memory, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
 
-// Something that takes memory where no allocation is seen, as a thread does: recorded in any case, as that many bytes.
-void note_whole(const void* place, std::uint64_t bytes, const char* function, const CallSite& site) noexcept;
+// A thread takes memory where no allocation is seen: its stack, and its part of the variables of all libraries. It is
+// recorded in any case, and again when its stack has grown. place: its pthread_t. stack_bytes: the most of its stack.
+void note_thread(const void* place, std::uint64_t stack_bytes, const CallSite& site) noexcept;
+// It is about to be joined: its stack is not looked at any more. Call it before take.
+void note_end_of_thread(const void* place) noexcept;
 
 // A block that is about to be freed, or moved; it is passed over if it is no sample. To be called before the real call,
 // as another thread may be given the address right after it.

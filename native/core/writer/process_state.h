@@ -16,6 +16,7 @@
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
 #include "core/writer/segment_file.h"
+#include "core/writer/thread_stacks.h"
 
 namespace msmemscope {
 
@@ -115,6 +116,7 @@ struct ProcessState {
     std::atomic<std::uint64_t> host_sample_count;
     // Estimated bytes of those that are alive and have no record, as there is no log.
     std::atomic<std::uint64_t> host_unrecorded_bytes;
+    ThreadStacks thread_stacks;
     std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
     std::atomic<bool> host_samples_are_full;
     std::atomic<bool> is_forked;
@@ -147,6 +149,8 @@ struct ThreadHandle {
     std::uint32_t flags;
     // Number of the text of the labels in force, see texts.h.
     std::uint32_t labels;
+    // Python's garbage collector works on it, having begun by itself.
+    bool collects;
     FastClock clock;
     NumberLease lease;
 };

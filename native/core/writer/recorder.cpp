@@ -227,6 +227,7 @@ void set_pass(Pass pass) noexcept {
     thread_handle.flags = pass == Pass::kRecomputation ? backward | format::kFlagRecomputed : backward;
 }
 std::uint8_t pass_flags() noexcept { return static_cast<std::uint8_t>(thread_handle.flags); }
+void set_thread_collects(bool collects) noexcept { thread_handle.collects = collects; }
 void set_thread_labels(std::uint32_t labels) noexcept { thread_handle.labels = labels; }
 
 std::uint64_t epoch() noexcept {

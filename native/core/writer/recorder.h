@@ -185,6 +185,9 @@ void set_pass(Pass pass) noexcept;
 // The bits kFlagBackward and kFlagRecomputed as the records of this thread have them now.
 std::uint8_t pass_flags() noexcept;
 
+// Whether Python's garbage collector works on this thread, having begun by itself: ends of blocks say so.
+void set_thread_collects(bool collects) noexcept;
+
 // The labels in force on this thread: the number of a text, 0 for none.
 void set_thread_labels(std::uint32_t labels) noexcept;
 

@@ -3,6 +3,7 @@
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -186,10 +187,6 @@ int unmap(const Call<int(void*, std::size_t)>& call, void* memory, std::size_t b
     return call.real(memory, bytes);
 }
 
-// The least memory that a thread takes besides its own allocations. It is the used pages of its stack, and its part of
-// the variables of all libraries. The dynamic loader allocates that part.
-constexpr std::uint64_t kThreadBytes = 32UL << 10U;
-
 void* place_of(pthread_t thread) noexcept { return reinterpret_cast<void*>(thread); }
 
 // The thread that was just created. It may have ended, and what held its number may be gone with it, so the kernel
@@ -201,6 +198,17 @@ bool read_thread(const pthread_t* place, pthread_t& thread) noexcept {
     return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == static_cast<ssize_t>(sizeof(thread));
 }
 
+// The most that the stack of a new thread may take.
+std::uint64_t stack_bytes_of(const pthread_attr_t* attributes) noexcept {
+    constexpr std::uint64_t kWithoutLimit = 2UL << 20U;  // of glibc, where the limit is infinite
+    std::size_t asked = 0;
+    if (attributes != nullptr && pthread_attr_getstacksize(attributes, &asked) == 0) {
+        return asked;
+    }
+    rlimit limit{};
+    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : kWithoutLimit;
+}
+
 int create_thread(const Call<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>& call, pthread_t* thread,
                   const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
     const int result = call.real(thread, attributes, start, argument);
@@ -208,15 +216,17 @@ int create_thread(const Call<int(pthread_t*, const pthread_attr_t*, void* (*)(vo
     if (result != 0 || !host_samples::are_taken() || !read_thread(thread, created)) {
         return result;
     }
+    host_samples::note_end_of_thread(place_of(created));
     if (may_be_sample(place_of(created))) {
         end_sample(place_of(created));  // a thread that nobody joined has ended, and left its place to this one
     }
-    host_samples::note_whole(place_of(created), kThreadBytes, "pthread_create", call.site);
+    host_samples::note_thread(place_of(created), stack_bytes_of(attributes), call.site);
     return 0;
 }
 
 int join_thread(const Call<int(pthread_t, void**)>& call, pthread_t thread, void** result) {
     LiveBlock sample{};
+    host_samples::note_end_of_thread(place_of(thread));
     const bool was_sample = may_be_sample(place_of(thread)) && host_samples::take(place_of(thread), sample);
     const int error = call.real(thread, result);
     if (was_sample && error != 0) {

@@ -313,6 +313,9 @@ class Session:
             self._holders = HolderSearches(lambda: self.config.holder_time)
             self._containers = begin_in_process(self._container_time)
             self._implied_steps = ImpliedSteps(self._device_of_steps, self._implied_step_ended)
+        from msmemscope.capture.garbage_collections import note_collections
+
+        note_collections()
         self._implied_steps.enable_with_torch()
 
     def _container_time(self) -> int:
@@ -357,7 +360,10 @@ class Session:
 
         leave_sleep_modes()
         if self._implied_steps is not None:
+            from msmemscope.capture.garbage_collections import leave_collections
+
             self._implied_steps.disable()
+            leave_collections()
         if self._function_trace is not None:
             self._function_trace.stop()
         if self._optimizer_labels is not None:

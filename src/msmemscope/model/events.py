@@ -90,6 +90,8 @@ class EventFlag(IntFlag):
     """WATCH: an operator that ran may write this memory, by its schema and its arguments."""
     RECOMPUTED = 64
     """Beside BACKWARD: with gradients on, as where a checkpoint runs its forward pass again."""
+    COLLECTED = 128
+    """FREE: by Python's garbage collector, which had begun by itself."""
     WRITES_UNKNOWN = 32
     """WATCH: nobody knows what the operator may write: a kernel, or no operator at all."""
 

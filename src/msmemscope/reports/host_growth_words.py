@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.analysis.host.host_samples import THREADS
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ KEPT_FREE_REMEDY: Final = "Set MALLOC_ARENA_MAX=2, preload jemalloc, or call mal
 """The advice about that."""
 HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what that line makes only adds up."
 """The advice about a line that makes memory which stays."""
+THREADS_REMEDY: Final = (
+    "Let such threads end and join them, or take them from a pool of a fixed size: each keeps its stack."
+)
+"""The advice about a line that starts threads which stay."""
 CONTAINER_REMEDY: Final = "Remove its entries when they are done with, or give it a bound: so far it only grows."
 """The advice about a container that keeps it."""
 SHARED_REMEDY: Final = "Close each segment and unlink it when it is done with: until then all of it stays in memory."
@@ -44,6 +49,8 @@ def host_growth_remedy(found: HostGrowth) -> str:
         return KEPT_FREE_REMEDY
     if found.is_shared:
         return SHARED_REMEDY
+    if found.site is not None and found.site.what == THREADS:
+        return THREADS_REMEDY
     if found.container is not None:
         return CONTAINER_REMEDY
     return HOST_MEMORY_REMEDY if found.site is not None else ""

@@ -398,13 +398,20 @@ def _waiting_cycles(writer: ReportWriter, found: Sequence[WaitingCycles]) -> Non
             HEADING,
         )
         blocks = counted(one.found_blocks, "block")
-        writer.sentence(
-            f"After step {one.step} a search found {format_bytes(one.found_bytes)} in {blocks} that only a reference cycle keeps. "
-            "The rest is an estimate for the peak of the pool."
-        )
+        if one.is_collected:
+            writer.sentence(
+                f"After step {one.step} the collector began by itself and freed {format_bytes(one.found_bytes)} in {blocks}, "
+                "without the newest ones of each line."
+            )
+        else:
+            writer.sentence(
+                f"After step {one.step} a search found {format_bytes(one.found_bytes)} in {blocks} that only a reference "
+                "cycle keeps. The rest is an estimate for the peak of the pool."
+            )
         if one.site:
             writer.sentence(f"allocated at {one.site}")
-        writer.sentence(f"the cycle: {one.cycle}")
+        if one.cycle:
+            writer.sentence(f"the cycle: {one.cycle}")
         writer.sentence(
             "Break the cycle, for example with a weak reference, or call gc.collect() where such an object has done its work."
         )

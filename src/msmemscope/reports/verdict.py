@@ -380,7 +380,7 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
             "",
             (process,),
             known_sentence=f"leak: {format_bytes(one.waiting_bytes)} on {device_name(one.device)}{at}, waiting for the garbage "
-            f"collector in a reference cycle through {one.cycle}",
+            f"collector in a reference cycle{f' through {one.cycle}' if one.cycle else ''}",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmemscope.analysis.leaks.cycles import find_waiting_cycles
+from msmemscope.model.events import EventFlag
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import Trace
 
@@ -71,3 +72,47 @@ def test_holders_of_blocks_that_are_gone_say_nothing() -> None:
         trace.holder(block, CHAIN)
         trace.step()
     assert find_waiting_cycles(trace.recording()) == ()
+
+
+def collected_trials(*, together: int, chain: str = "") -> Trace:
+    """Twelve trials of two steps; the collector begins by itself whenever so many have ended."""
+    trace = Trace()
+    models: list[int] = []
+    for _ in range(12):
+        models.append(trace.malloc(8 * MIB, SITE))
+        for _ in range(2):
+            trace.free(trace.malloc(MIB, OTHER))
+            trace.step()
+        if len(models) == together:
+            for model in models:
+                trace.free(model, flags=int(EventFlag.COLLECTED))
+            models.clear()
+    if chain:
+        trace.holder(trace.malloc(8 * MIB, SITE), chain)
+    return trace
+
+
+@pytest.mark.parametrize("chain", ["", CHAIN])
+def test_what_the_collector_frees_has_waited(chain: str) -> None:
+    """All but the newest. A search at the end, whose blocks do not count, can still name the cycle."""
+    (found,) = find_waiting_cycles(collected_trials(together=4, chain=chain).recording())
+    assert (found.is_collected, found.found_blocks, found.waiting_bytes) == (True, 3, 24 * MIB)
+    assert found.site == "/home/me/search.py(10): __init__"
+    assert found.cycle == ("Trial.schedule.trial" if chain else "")
+
+
+def test_one_trial_at_a_time_has_not_waited() -> None:
+    """It was needed to its end, as far as anybody can tell."""
+    assert find_waiting_cycles(collected_trials(together=1).recording()) == ()
+
+
+def test_a_search_tells_more_than_the_collector() -> None:
+    """It saw what waited, and estimates the peak."""
+    trace = collected_trials(together=4)
+    model = trace.malloc(8 * MIB, SITE)
+    trace.step()
+    trace.holder(model, CHAIN)
+    trace.step()
+    trace.free(model)
+    (found,) = find_waiting_cycles(trace.recording())
+    assert not found.is_collected
