@@ -81,3 +81,31 @@ def test_what_a_program_collects_did_not_wait(tmp_path: Path) -> None:
     run = _run(tmp_path, "asked")
     assert _collected(run).is_empty()
     assert "nothing found: no leak over 40 steps" in " ".join(run.stderr.split())
+
+
+ENDS_WITHIN: Final = """
+import gc, sys, torch
+import msmemscope
+
+class Ends:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        msmemscope.stop()
+        msmemscope.start()
+
+Ends()
+many = [[] for _ in range(300_000)]
+for _ in range(10):
+    torch.zeros(1 << 20)
+"""
+
+
+def test_collection_of_events_may_end_while_the_collector_works(tmp_path: Path) -> None:
+    """What is freed behind it was not freed by the collector."""
+    program, output = tmp_path / "ends.py", tmp_path / "out"
+    program.write_text(ENDS_WITHIN)
+    run = tool.run([*tool.TOOL, f"--output={output}", "--", sys.executable, program], output=output)
+    assert run.returncode == 0, run.stderr
+    assert _collected(run).is_empty()

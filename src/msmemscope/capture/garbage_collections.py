@@ -26,3 +26,5 @@ def leave_collections() -> None:
     """End. What the program has there stays."""
     if _callback in gc.callbacks:
         gc.callbacks.remove(_callback)
+        # A finalizer may end the collection of events: then nobody would tell of the end of the collector's work.
+        _callback("stop", {})
