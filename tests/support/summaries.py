@@ -20,6 +20,8 @@ _WHAT_DIFFERS: Final = (
     (r"held by main\.history\[\d+\](\s+->\s+autograd graph)?", "held by main.history[N]"),
     (r"\['\d+'\]", "['N']"),
     (r"\d+\.\d\d s\b", "N s"),
+    # How large libraries are, and which parts have room in a line, differs between machines.
+    (r"(?m)^(Host memory: ).* at the peak, .*\n  .*$", r"\1PARTS"),
     (r"\([\d,]+ rows\)", "(N rows)"),
     (r"\([\d,]+\s+events\s+of", "(N events of"),
 )
