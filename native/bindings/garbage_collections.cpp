@@ -24,12 +24,14 @@ long first_number(PyObject* function) {
 }
 
 // The collector begins by itself once there are more new objects than its threshold. The count is that from before the
-// collection. Where a program asks for one there are hardly ever as many, unless the collector is off.
+// collection. Where a program asks for one there are hardly ever as many, unless the collector is off: a threshold of 0
+// means that, too.
 bool begins_by_itself() {
     PyObject* const enabled = PyObject_CallNoArgs(functions.is_enabled);
     const bool is_on = enabled == Py_True;
     Py_XDECREF(enabled);
-    return is_on && first_number(functions.get_count) > first_number(functions.get_threshold);
+    const long threshold = is_on ? first_number(functions.get_threshold) : 0;
+    return threshold > 0 && first_number(functions.get_count) > threshold;
 }
 
 PyObject* note_collection(PyObject*, PyObject* const* arguments, Py_ssize_t count) {

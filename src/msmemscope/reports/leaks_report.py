@@ -410,8 +410,7 @@ def _waiting_cycles(writer: ReportWriter, found: Sequence[WaitingCycles]) -> Non
             )
         if one.site:
             writer.sentence(f"allocated at {one.site}")
-        if one.cycle:
-            writer.sentence(f"the cycle: {one.cycle}")
+        writer.sentence(f"the cycle: {one.cycle}")
         writer.sentence(
             "Break the cycle, for example with a weak reference, or call gc.collect() where such an object has done its work."
         )

@@ -371,6 +371,7 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
         if (one.device, one.pool) in said:
             continue
         at = f" at {short_site(one.site)}" if one.site else ""
+        why = "freed by the garbage collector alone," if one.is_collected else "waiting for the garbage collector"
         yield Verdict(
             VerdictKind.LEAK,
             one.device,
@@ -379,8 +380,8 @@ def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:
             one.site,
             "",
             (process,),
-            known_sentence=f"leak: {format_bytes(one.waiting_bytes)} on {device_name(one.device)}{at}, waiting for the garbage "
-            f"collector in a reference cycle{f' through {one.cycle}' if one.cycle else ''}",
+            known_sentence=f"leak: {format_bytes(one.waiting_bytes)} on {device_name(one.device)}{at}, {why} in a reference "
+            f"cycle through {one.cycle}",
         )
 
 

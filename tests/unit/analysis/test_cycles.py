@@ -92,18 +92,22 @@ def collected_trials(*, together: int, chain: str = "") -> Trace:
     return trace
 
 
-@pytest.mark.parametrize("chain", ["", CHAIN])
-def test_what_the_collector_frees_has_waited(chain: str) -> None:
+def test_what_the_collector_alone_frees_is_told() -> None:
     """All but the newest. A search at the end, whose blocks do not count, can still name the cycle."""
-    (found,) = find_waiting_cycles(collected_trials(together=4, chain=chain).recording())
+    (found,) = find_waiting_cycles(collected_trials(together=4, chain=CHAIN).recording())
     assert (found.is_collected, found.found_blocks, found.waiting_bytes) == (True, 3, 24 * MIB)
     assert found.site == "/home/me/search.py(10): __init__"
-    assert found.cycle == ("Trial.schedule.trial" if chain else "")
+    assert found.cycle == "Trial.schedule.trial"
+
+
+def test_without_a_known_cycle_nothing_is_said_of_the_collector() -> None:
+    """Blocks of several steps may have been needed together, up to a moment before."""
+    assert find_waiting_cycles(collected_trials(together=4).recording()) == ()
 
 
 def test_one_trial_at_a_time_has_not_waited() -> None:
     """It was needed to its end, as far as anybody can tell."""
-    assert find_waiting_cycles(collected_trials(together=1).recording()) == ()
+    assert find_waiting_cycles(collected_trials(together=1, chain=CHAIN).recording()) == ()
 
 
 def test_a_search_tells_more_than_the_collector() -> None:

@@ -5,8 +5,10 @@ estimated from it. They are all live bytes of these lines at the peak, in blocks
 alive at the search and did not wait are taken off. The searches record a part of the waiting blocks, so this errs to the
 low side. A search at the end of the process does not count: with the last functions, their cycles have ended as well.
 
-The collector tells as well, by what it frees. If it begins by itself, and frees blocks that one line allocated in
-several steps, the older ones had waited for it. Searches take a hundredth of the time, and may come too late.
+The collector tells as well, by what it frees when it begins by itself. Searches take a hundredth of the time, and may
+come too late. When each object was done with is not known then, so it is said only that the collector alone freed them.
+It counts where one line allocated them in several steps, without those of the last one, and a search has found the
+cycle: here one at the end counts.
 """
 
 from __future__ import annotations
@@ -49,11 +51,11 @@ class WaitingCycles:
     is_collected: bool
     """Whether the garbage collector freed them then; otherwise a search found them."""
     waiting_bytes: int
-    """That waited at the peak of the pool, or when it was found, whichever is more."""
+    """That waited at the peak of the pool, or when it was looked for, whichever is more; of `is_collected`, what was freed."""
     site: str
     """The line that allocated most of it."""
     cycle: str
-    """The way through which most of it refers to itself; empty if no search has found it."""
+    """The way through which most of it refers to itself."""
 
 
 def find_waiting_cycles(recording: Recording) -> tuple[WaitingCycles, ...]:
@@ -155,6 +157,9 @@ def _collected(recording: Recording, bounds: ProcessSteps, noted: pl.DataFrame) 
         if size < max(LEAST_WAITING_BYTES, LEAST_WAITING_SHARE * MemoryUse.of(everything).peak_bytes):
             continue
         by_site = then.group_by("site", "site_path").agg(pl.col("size").sum()).sort("size", "site")
+        cycle = _cycle_of(recording, noted, by_site["site_path"][-1])
+        if not cycle:
+            continue
         yield WaitingCycles(
             device,
             pool,
@@ -164,7 +169,7 @@ def _collected(recording: Recording, bounds: ProcessSteps, noted: pl.DataFrame) 
             is_collected=True,
             waiting_bytes=size,
             site=by_site["site"][-1] or "",
-            cycle=_cycle_of(recording, noted, by_site["site_path"][-1]),
+            cycle=cycle,
         )
 
 
