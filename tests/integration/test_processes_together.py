@@ -58,7 +58,8 @@ def test_shared_pages_count_once(tmp_path: Path) -> None:
     answer = tool.run([*tool.TOOL, "analyze", "host", output, "--json"], output=output)
     together = json.loads(answer.stdout)["together"]
     assert together["processes"] == 4
-    assert together["peak_bytes"] == pytest.approx(int(run.stdout), rel=0.1)
+    # On a busy machine the kernel takes long to tell, and so it is asked less often: a figure can be some seconds old.
+    assert together["peak_bytes"] == pytest.approx(int(run.stdout), rel=0.2)
     assert together["resident_bytes"] > 1.4 * together["peak_bytes"]
     text = tool.run([*tool.TOOL, "analyze", "host", output], output=output).stdout
     assert "\n\nAll processes together: " in text
