@@ -17,7 +17,12 @@ UNEXPLAINED_HOST_MEMORY: Final = "outside of tensors: sampled allocations explai
 """The same where samples name no line."""
 KEPT_FREE: Final = "freed, and kept by the C library in gaps between other blocks"
 """The words for memory that the allocator keeps."""
-KEPT_FREE_REMEDY: Final = "Set MALLOC_ARENA_MAX=2, preload jemalloc, or call malloc_trim(0) of the C library now and then: it gives whole pages back."
+_NEARLY_ALL: Final = 0.95
+"""Of the growth, that is kept free where no part of it is named."""
+KEPT_FREE_REMEDY: Final = (
+    "Call malloc_trim(0) of the C library now and then: it gives whole pages back. "
+    "If many threads take memory, MALLOC_ARENA_MAX=2 can do, too."
+)
 """The advice about that."""
 HOST_MEMORY_REMEDY: Final = "Keep less there, or clear it now and then: what that line makes only adds up."
 """The advice about a line that makes memory which stays."""
@@ -60,7 +65,8 @@ def host_growth_words(found: HostGrowth) -> str:
     """Return when host memory grew and what it is: findings say this behind the bytes and the line."""
     when = f"in steps {found.first_step} to {found.last_step}" if found.is_over_steps else "over the run"
     if found.is_kept_free:
-        return f"{when}, {KEPT_FREE}"
+        is_all = found.kept_free_bytes >= _NEARLY_ALL * found.growth_bytes
+        return f"{when}, {'' if is_all else f'{format_bytes(found.kept_free_bytes)} of it '}{KEPT_FREE}"
     held = f", held by {found.container.words}" if found.container is not None else ""
     if found.site is not None:
         live = format_bytes(found.site.live_bytes)

@@ -117,14 +117,25 @@ def test_what_is_used_and_what_is_kept_free_grow_together() -> None:
     moved = [*[0] * 40, *[40] * 20, *[-40] * 20, *[0] * 21]
     found = growth_of(lambda step: 2 * step * MEBIBYTE, kept=lambda step: 1 + (step + moved[step]) * MEBIBYTE)
     assert found is not None
-    assert (found.is_growing, found.growth_bytes) == (True, 196 * MEBIBYTE)
+    assert (found.is_growing, found.growth_bytes, found.kept_free_bytes) == (True, 196 * MEBIBYTE, 98 * MEBIBYTE)
 
 
-def test_gaps_that_become_enough_are_no_growth() -> None:
-    """They become more until they fit what is asked for."""
-    found = growth_of(lambda _: 200 * MEBIBYTE, kept=lambda step: 1 + int(100 * MEBIBYTE * (1 - 0.98**step)))
+def test_gaps_are_named_though_what_is_used_grows_a_little() -> None:
+    """Small blocks that stay keep large ones apart: the gaps are most of it."""
+    found = growth_of(lambda step: 4 * step * MEBIBYTE, kept=lambda step: 1 + 3 * step * MEBIBYTE)
     assert found is not None
-    assert not found.is_growing
+    assert (found.is_growing, found.growth_bytes, found.kept_free_bytes) == (True, 392 * MEBIBYTE, 294 * MEBIBYTE)
+
+
+@pytest.mark.parametrize(("steps", "growths"), [(100, []), (400, [True])], ids=["few", "many"])
+def test_gaps_that_become_enough_are_no_growth(steps: int, growths: list[bool]) -> None:
+    """They become more until they fit what is asked for: a course that bends is growth over many steps alone."""
+
+    def bent(step: int) -> int:
+        return int(400 * MEBIBYTE * (1 - 0.98 ** (step * 100 / steps)))
+
+    found = growth_of(bent, steps, kept=lambda step: 1 + bent(step))
+    assert [found.is_kept_free for found in [found] if found and found.is_growing] == growths
 
 
 def test_few_steps_are_not_judged() -> None:

@@ -2,10 +2,10 @@
 
 At the end of steps, at most once per millisecond, the process's resident memory that belongs to no file is recorded.
 The part of it that the C library keeps though it is free is recorded too. CPU tensors are subtracted. So is memory of
-an emulated device, which lies in the process. The free memory that is kept is judged by itself: a program that frees
-all it takes can still leave gaps. The rest is judged by its floor: the least in each of some equally long stretches of
-steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a program sets
-itself up in it. If neither part grows, both are judged as one: each can take the other's place.
+an emulated device, which lies in the process. Memory is judged by its floor: the least in each of some equally long
+stretches of steps. A floor that rises from each stretch to the next one is growth. The first stretch is not judged: a
+program sets itself up in it. First without the free memory that is kept, then with it: a program that frees all it
+takes can still leave gaps. Gaps become more until they fit what is asked for. So over few steps they must grow evenly.
 
 A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself, by
 samples alone: each of its lines must go on to make some, and the kernel's own figure must grow with it.
@@ -18,7 +18,7 @@ stretches of the run, up to near its end. Time in which modules are imported doe
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -47,14 +47,10 @@ _STRETCHES: Final = 6
 _LEAST_FIGURES: Final = 4
 """In a stretch."""
 _LEAST_STEPS: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
-_LEAST_RISE: Final = 0.02
-"""Of the whole growth, by which the floor rises from each stretch to the next one."""
-_LEAST_LATE_RISE: Final = 0.15
-"""Of the whole growth, by which the floor rises over the last two of them: memory that fills up rises more slowly."""
 LEAST_KEPT_FREE_BYTES: Final = 64 << 20
 """The C library keeps less than this in every program that takes and frees large blocks."""
-_LEAST_LATE_RISE_KEPT_FREE: Final = 1 / 3
-"""As above, of memory that is kept though it is free: gaps become more until they fit what is asked for."""
+_MANY_STEPS: Final = 200
+"""With figures. Over fewer ones gaps that become enough look like those that become ever more."""
 _LEAST_EXPLAINED: Final = 1 / 3
 """Of the growth, that samples must explain for a line to be named."""
 _LEAST_OF_LINE: Final = 1 / 4
@@ -75,8 +71,32 @@ _LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
 """Of the growth of the process, that the line must have made then."""
-_LEAST_LARGER: Final = 1 / 2
-"""Of the growth of memory that is kept though it is free, by which the process itself must have grown."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Steadiness:
+    """How evenly a floor must rise to be growth, in parts of its whole growth."""
+
+    least_rise: float
+    """From each stretch to the next one."""
+    least_late_rise: float
+    """Over the last two of them: memory that fills up rises more slowly."""
+
+
+_OF_USED: Final = _Steadiness(0.02, 0.15)
+_OF_GAPS: Final = _Steadiness(0.02, 0.25)
+_OF_GAPS_IN_FEW_STEPS: Final = _Steadiness(0.1, 0.4)
+
+
+class _Course(NamedTuple):
+    """What a course of figures was judged to be."""
+
+    begin: int
+    """The place of the figure from which on growth counts."""
+    growth_bytes: int
+    """Since then."""
+    is_growing: bool
+    """Whether it is steady, and enough to say so."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +113,8 @@ class HostGrowth:
     """
     is_growing: bool
     """Whether it grew steadily, and by enough to say so."""
-    is_kept_free: bool = False
-    """Whether the program has freed it, and the C library's allocator keeps it."""
+    kept_free_bytes: int = 0
+    """Of the growth, that the program has freed, and that the C library's allocator keeps; 0 where it is not most of it."""
     site: HostSite | None = None
     """The line that made most of it; None where samples do not say."""
     is_sampled: bool = False
@@ -108,6 +128,11 @@ class HostGrowth:
     def is_over_steps(self) -> bool:
         """Whether steps show the growth; otherwise samples do, and it is that of the whole run."""
         return self.last_step > 0
+
+    @property
+    def is_kept_free(self) -> bool:
+        """Whether most of it is free, and kept by the C library's allocator."""
+        return self.kept_free_bytes > 0
 
     @property
     def bytes_per_step(self) -> int:
@@ -203,42 +228,33 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     if min(map(len, np.split(numbers, bounds))) < _LEAST_FIGURES:
         return None
     used = _used_bytes(recording, figures)
-    begin, growth, is_growing = _judged(np.split(used, bounds), LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE)
+    course = _judged(np.split(used, bounds), LEAST_HOST_GROWTH_BYTES, _OF_USED)
+    gaps = _judged_with_gaps(figures, used, bounds)
+    kept = _mostly_kept_free(figures, gaps)
+    if kept or (gaps.is_growing and not course.is_growing):
+        course = gaps
     found = HostGrowth(
-        first_step=int(numbers[begin]),
+        first_step=int(numbers[course.begin]),
         last_step=int(numbers[-1]),
         resident_bytes=int(figures["anonymous"][-1]),
-        growth_bytes=growth,
-        is_growing=is_growing,
+        growth_bytes=course.growth_bytes,
+        is_growing=course.is_growing,
+        kept_free_bytes=kept,
     )
-    is_kept_free = False
-    if not is_growing:
-        begin, growth, is_growing = _judged_kept_free(figures, bounds)
-        is_kept_free = is_growing
-    if not is_growing:
-        begin, growth, is_growing = _judged_together(figures, used, bounds)
-        is_kept_free = 2 * int(figures["kept"][-1] - figures["kept"][begin]) >= growth
-    if not is_growing:
+    if kept or not course.is_growing:
         return found
-    found = dataclasses.replace(
-        found, first_step=int(numbers[begin]), growth_bytes=growth, is_growing=True, is_kept_free=is_kept_free
-    )
-    if is_kept_free:
-        return found
-    live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][-1]))
-    return dataclasses.replace(found, site=_line_of(recording, live, growth), is_sampled=not samples.rows.is_empty())
+    live = samples.alive(int(figures["sequence"][course.begin]), int(figures["sequence"][-1]))
+    site = _line_of(recording, live, course.growth_bytes)
+    return dataclasses.replace(found, site=site, is_sampled=not samples.rows.is_empty())
 
 
-def _judged(stretches: list[Bytes], least_bytes: int, least_late_rise: float) -> tuple[int, int, bool]:
+def _judged(stretches: list[Bytes], least_bytes: int, steadiness: _Steadiness) -> _Course:
     """Judge a course by the floors of its stretches.
 
     Args:
         stretches: Figures in their order, at least one in each.
         least_bytes: That are growth.
-        least_late_rise: The part of the growth that the last two stretches must have.
-
-    Returns:
-        The place of the figure from which on growth counts, the growth since then, and whether it is steady.
+        steadiness: How evenly they must rise.
     """
     figures = np.concatenate(stretches)
     floors = np.array([stretch.min() for stretch in stretches[1:]])
@@ -248,25 +264,12 @@ def _judged(stretches: list[Bytes], least_bytes: int, least_late_rise: float) ->
     begin = 0 if was_steady else len(stretches[0])
     growth = int(figures[-1] - figures[begin])
     whole = int(floors[-1] - floors[0])
-    is_steady = bool((rises >= _LEAST_RISE * whole).all()) and int(rises[-2:].sum()) >= least_late_rise * whole
-    return begin, growth, is_steady and min(growth, whole) >= least_bytes
+    is_steady = bool((rises >= steadiness.least_rise * whole).all())
+    is_steady &= int(rises[-2:].sum()) >= steadiness.least_late_rise * whole
+    return _Course(begin, growth, is_steady and min(growth, whole) >= least_bytes)
 
 
-def _judged_kept_free(figures: pl.DataFrame, bounds: Places) -> tuple[int, int, bool]:
-    """Judge the memory that the C library keeps though it is free, as `_judged` does.
-
-    Args:
-        figures: FIGURE_SCHEMA.
-        bounds: The place of the first figure of each stretch but the first.
-    """
-    kept, resident = (_without_gaps(np.split(figures[name].to_numpy(), bounds)) for name in ("kept", "anonymous"))
-    begin, growth, is_growing = _judged(kept, LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE_KEPT_FREE)
-    # What was in use before, and is free now, makes the process no larger.
-    is_larger = resident[-1].min() - resident[1].min() >= _LEAST_LARGER * (kept[-1].min() - kept[1].min())
-    return begin, growth, is_growing and bool(is_larger)
-
-
-def _judged_together(figures: pl.DataFrame, used: Bytes, bounds: Places) -> tuple[int, int, bool]:
+def _judged_with_gaps(figures: pl.DataFrame, used: Bytes, bounds: Places) -> _Course:
     """Judge memory in use and memory that is kept free as one, as `_judged` does: each can take the other's place.
 
     Args:
@@ -274,11 +277,18 @@ def _judged_together(figures: pl.DataFrame, used: Bytes, bounds: Places) -> tupl
         used: Of each figure, by `_used_bytes`.
         bounds: The place of the first figure of each stretch but the first.
     """
+    steadiness = _OF_GAPS if figures.height >= _MANY_STEPS else _OF_GAPS_IN_FEW_STEPS
     # Without tensors and with them: neither is growth where the one takes the place of the other.
     courses = used + figures["kept"].to_numpy(), figures["anonymous"].to_numpy()
-    judged = [_judged(np.split(one, bounds), LEAST_KEPT_FREE_BYTES, _LEAST_LATE_RISE) for one in courses]
-    begin, growth, _ = min(judged, key=lambda one: one[1])
-    return begin, growth, all(is_growing for *_, is_growing in judged)
+    judged = [_judged(_without_gaps(np.split(one, bounds)), LEAST_KEPT_FREE_BYTES, steadiness) for one in courses]
+    least = min(judged, key=lambda one: one.growth_bytes)
+    return least._replace(is_growing=all(one.is_growing for one in judged))
+
+
+def _mostly_kept_free(figures: pl.DataFrame, course: _Course) -> int:
+    """The bytes by which the memory that is kept free grew in a course that is judged to grow; 0 if not most of it."""
+    kept = int(figures["kept"][-1] - figures["kept"][course.begin])
+    return min(kept, course.growth_bytes) if course.is_growing and 2 * kept >= course.growth_bytes else 0
 
 
 def _line_of(recording: Recording, live: HostSamples, growth_bytes: int) -> HostSite | None:
@@ -308,18 +318,17 @@ def _growth_over_time(recording: Recording, samples: HostSamples) -> HostGrowth 
             0, 0, int(figures["anonymous"][-1]), int(used[-1] - used[0]), is_growing=False, is_sampled=True
         )
     bounds = np.searchsorted(moments[: last + 1], np.linspace(moments[0], moments[last], _STRETCHES + 1)[1:-1])
-    begin, growth, is_growing = _judged(
-        _without_gaps(np.split(used[: last + 1], bounds)), LEAST_HOST_GROWTH_BYTES, _LEAST_LATE_RISE
-    )
+    figures, used = figures.head(last + 1), used[: last + 1]
+    course = _judged(_without_gaps(np.split(used, bounds)), LEAST_HOST_GROWTH_BYTES, _OF_USED)
+    gaps = _judged_with_gaps(figures, used, bounds)
+    kept = _mostly_kept_free(figures, gaps)
+    begin, growth, is_growing = gaps if kept else course
     found = HostGrowth(
-        0, 0, int(figures["anonymous"][last]), growth, is_growing=is_growing, is_sampled=not samples.rows.is_empty()
+        0, 0, int(figures["anonymous"][-1]), growth, is_growing=is_growing, kept_free_bytes=kept, is_sampled=True
     )
-    if not is_growing:
-        _, growth, is_growing = _judged_kept_free(figures.head(last + 1), bounds)
-        return (
-            dataclasses.replace(found, growth_bytes=growth, is_growing=True, is_kept_free=True) if is_growing else found
-        )
-    live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][last])).without_imports(recording)
+    if kept or not is_growing:
+        return found
+    live = samples.alive(int(figures["sequence"][begin]), int(figures["sequence"][-1])).without_imports(recording)
     site = None if live.rows.is_empty() else _line_of(recording, live, growth)
     # Memory of many lines that nothing collects is a long set-up, as far as anybody can tell.
     is_explained = site is not None or container_behind(recording, growth, _LEAST_KEPT) is not None
