@@ -82,7 +82,7 @@ class Trace:
         copied = {name: row[name] for name in ("size", "pool", "device", "address")}
         self.add(EventKind.FREE, extra=block, **copied, **fields)
 
-    def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc", block: int = 0) -> int:
+    def sample(self, size: int, site: str, *, native: str = "", function: str = "malloc", block: int = 1) -> int:
         """Appends a sample of host memory that stands for so many bytes, and returns its number; block: its own bytes."""
         return self.add(
             EventKind.HOST_SAMPLE,
@@ -94,9 +94,10 @@ class Trace:
             native_stack_id=_identity(self._native_stacks, f"{native}\n" if native else ""),
         )
 
-    def free_sample(self, sample: int) -> None:
-        """Appends the end of a sample."""
-        self.add(EventKind.HOST_SAMPLE_FREE, extra=sample, device=DEVICE_NONE)
+    def free_sample(self, sample: int, *, in_memory: int | None = None) -> None:
+        """Appends the end of a sample; in_memory: the bytes of its block that were, by default all."""
+        size = self.rows[sample - 1]["size"] if in_memory is None else in_memory
+        self.add(EventKind.HOST_SAMPLE_FREE, extra=sample, size=size, device=DEVICE_NONE)
 
     def holder(self, block: int, chain: str) -> None:
         """Notes what of the program refers to a block."""

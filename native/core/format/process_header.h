@@ -8,7 +8,7 @@
 namespace msmemscope::format {
 
 // Raised by one for every change that an older reader would misread.
-inline constexpr std::uint32_t kFormatVersion = 13;
+inline constexpr std::uint32_t kFormatVersion = 14;
 
 inline constexpr std::uint64_t kByteOrderMark = 0x0102030405060708ULL;
 

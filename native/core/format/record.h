@@ -25,7 +25,8 @@ enum class EventKind : std::uint8_t {
     kFreeCompleted = 6,
     // A sample of the host memory of the whole process, and its end (observe/host_samples.h). The size is that of the
     // block, and name is the function that allocated it. The extra of a HOST_SAMPLE is the bytes that it stands for.
-    // The extra of a HOST_SAMPLE_FREE is its HOST_SAMPLE. Neither is a row of a dump.
+    // The extra of a HOST_SAMPLE_FREE is its HOST_SAMPLE, and the size how much of it was in memory. Neither is a row
+    // of a dump.
     kHostSample = 7,
     kHostSampleFree = 8,
     // size is how much of the process's resident memory belongs to no file and is not shared. Not a row of a dump.
@@ -37,6 +38,9 @@ enum class EventKind : std::uint8_t {
     // A container of the program has grown from look to look. Its size is the number of its entries now. Not a row of a
     // dump.
     kContainer = 14,
+    // How much of a block of the host is in memory: size. It is alive, and what its program never touched is not. extra
+    // is the sequence of its HOST_SAMPLE or MALLOC. Not a row of a dump.
+    kHostResident = 15,
     kKernelLaunch = 20,
     kKernelExecuteStart = 21,
     kKernelExecuteEnd = 22,
@@ -215,6 +219,7 @@ struct Record {
     // - DEVICE_USAGE: bytes in use by this process. In both of its fields all ones say that the figure is not known.
     // - MALLOC: string id of the labels in force.
     // - HOST_SAMPLE: bytes that it stands for. HOST_SAMPLE_FREE: sequence of its HOST_SAMPLE.
+    // - HOST_RESIDENT: sequence of the block's HOST_SAMPLE or MALLOC.
     // - HOST_MEMORY: bytes of resident memory that has a file or is shared.
     // - CONTAINER: bytes of it and of its entries, an estimate.
     // - OOM: how many of the latest and how many of the largest blocks a dump is to show. Twice as many sequence

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/observe/container_looks.h"
+#include "core/observe/resident_blocks.h"
 #include "core/writer/attributes.h"
 #include "core/writer/control_group.h"
 #include "core/writer/keep_errno.h"
@@ -79,12 +80,13 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
     event.size = static_cast<std::int64_t>(memory.anonymous);
     event.address = kept_by_the_heap();
     event.extra = memory.resident - memory.anonymous;
-    Attributes attributes(scope);
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {
         moment = moment == nullptr ? kNearLimit : moment;
         container_looks::ask_now();
     }
+    resident_blocks::tell(state, moment == kEnd || moment == kNearLimit);
+    Attributes attributes(scope);
     if (moment != nullptr) {
         attributes.text(format::AttributeKey::kWhen, moment);
     }

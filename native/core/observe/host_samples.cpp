@@ -5,6 +5,7 @@
 #include "core/observe/container_looks.h"
 #include "core/observe/host_figures.h"
 #include "core/observe/host_sampling.h"
+#include "core/observe/resident_blocks.h"
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
@@ -176,10 +177,10 @@ bool is_collected(const ProcessState& state) noexcept {
     return (collecting.load(std::memory_order_relaxed) & kSelectAlloc) != 0;
 }
 
-void append_end(ProcessState& state, const LiveBlock& sample) noexcept {
+void append_end(ProcessState& state, const LiveBlock& sample, std::uint64_t resident_bytes) noexcept {
     Event event{format::EventKind::kHostSampleFree};
     event.address = sample.address;
-    event.size = static_cast<std::int64_t>(sample.size_bytes);
+    event.size = static_cast<std::int64_t>(resident_bytes);
     event.extra = sample.sequence;
     append_here(state, event);
 }
@@ -206,7 +207,7 @@ bool write(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const 
     event.native_stack_id = origin.native_stack_id;
     sample.sequence = append_here(state, event);
     if (sample.sequence != 0 && !follow(state, sample)) {
-        append_end(state, sample);  // its end would not be seen: it does not count
+        append_end(state, sample, sample.size_bytes);  // its end would not be seen: it does not count
         return false;
     }
     return true;
@@ -236,22 +237,23 @@ bool is_worth_a_log(ProcessState& state) noexcept {
 
 // The sample of a thread gets the size that its stack has now. False: it could not.
 bool resize_thread(ProcessState& state, const ThreadStack& stack, std::uint64_t bytes) noexcept {
-    LiveBlock sample{};
-    if (!take(reinterpret_cast<const void*>(stack.place), sample)) {
+    TakenSample taken{};
+    if (!take(reinterpret_cast<const void*>(stack.place), taken)) {
         return false;  // it is being joined, or was no sample
     }
+    LiveBlock sample = taken.block;
     if (sample.sequence == 0) {
         state.host_unrecorded_bytes.fetch_add(bytes - sample.size_bytes, std::memory_order_relaxed);
         sample.size_bytes = bytes;
         follow(state, sample);
     } else {
-        append_end(state, sample);
+        append_end(state, sample, sample.size_bytes);
         sample.size_bytes = bytes;
         write(state, sample, bytes, stack.origin);
     }
     // Whoever joined it meanwhile found no sample.
-    if (!state.thread_stacks.has(stack) && take(reinterpret_cast<const void*>(stack.place), sample)) {
-        note_free(sample);
+    if (!state.thread_stacks.has(stack) && take(reinterpret_cast<const void*>(stack.place), taken)) {
+        note_free(taken);
     }
     return true;
 }
@@ -271,10 +273,14 @@ void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state,
     }
 }
 
+// labels: as resident_blocks has them.
+LiveBlock sample_of(const void* memory, std::uint64_t bytes, std::uint32_t labels) noexcept {
+    return {reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, labels};
+}
+
 // origin: gets the one of the sample, if it has a record.
-void record(ProcessState& state, const void* memory, std::uint64_t bytes, std::uint64_t estimate, const char* function,
-            const CallSite& site, SampleOrigin& origin) noexcept {
-    LiveBlock sample{reinterpret_cast<std::uint64_t>(memory), bytes, 0, format::Pool::kNone, format::kDeviceNone, 0, 0};
+void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const char* function, const CallSite& site,
+            SampleOrigin& origin) noexcept {
     const bool has_log = state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
     if (!has_log && opens_no_log.load(std::memory_order_relaxed)) {
         return;
@@ -322,8 +328,8 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     draw(sampler);
     const double share = mean == 0 ? 1 : chance(static_cast<double>(bytes) / static_cast<double>(mean));
     SampleOrigin origin{};
-    record(*state, memory, bytes, static_cast<std::uint64_t>(static_cast<double>(bytes) / share), function, site,
-           origin);
+    record(*state, sample_of(memory, bytes, 0), static_cast<std::uint64_t>(static_cast<double>(bytes) / share),
+           function, site, origin);
 }
 
 bool are_taken() noexcept { return may_record(process_state); }
@@ -334,7 +340,8 @@ void note_thread(const void* place, std::uint64_t stack_bytes, const CallSite& s
         return;
     }
     SampleOrigin origin{};
-    record(*state, place, kThreadBytes, kThreadBytes, "pthread_create", site, origin);
+    record(*state, sample_of(place, kThreadBytes, resident_blocks::kNotAsked), kThreadBytes, "pthread_create", site,
+           origin);
     state->thread_stacks.add(reinterpret_cast<std::uint64_t>(place), stack_bytes, kThreadBytes, origin);
     // Samples without a record need no log, and begin none.
     if (state->phase.load(std::memory_order_acquire) != CapturePhase::kOpen) {
@@ -350,20 +357,23 @@ void note_end_of_thread(const void* place) noexcept {
     }
 }
 
-bool take(const void* memory, LiveBlock& sample) noexcept {
+bool take(const void* memory, TakenSample& sample) noexcept {
     ProcessState& state = *process_state;
-    if (!state.host_samples.remove(format::Pool::kNone, reinterpret_cast<std::uint64_t>(memory), sample)) {
+    LiveBlock& block = sample.block;
+    if (!state.host_samples.remove(format::Pool::kNone, reinterpret_cast<std::uint64_t>(memory), block)) {
         return false;
     }
     state.host_sample_count.fetch_sub(1, std::memory_order_relaxed);
-    count_in_filter(state, sample.address, false);
+    count_in_filter(state, block.address, false);
+    sample.resident_bytes = resident_blocks::of_sample(block);
     return true;
 }
 
-void put_back(const LiveBlock& sample) noexcept { follow(*process_state, sample); }
+void put_back(const TakenSample& sample) noexcept { follow(*process_state, sample.block); }
 
-void note_free(const LiveBlock& sample) noexcept {
+void note_free(const TakenSample& taken) noexcept {
     ProcessState& state = *process_state;
+    const LiveBlock& sample = taken.block;
     if (sample.sequence == 0) {
         state.host_unrecorded_bytes.fetch_sub(sample.size_bytes, std::memory_order_relaxed);
         return;
@@ -373,7 +383,7 @@ void note_free(const LiveBlock& sample) noexcept {
     }
     const RecordingScope scope(true);
     if (scope) {
-        append_end(state, sample);
+        append_end(state, sample, taken.resident_bytes);
     }
 }
 

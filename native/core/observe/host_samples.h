@@ -68,13 +68,17 @@ void note_thread(const void* place, std::uint64_t stack_bytes, const CallSite& s
 // It is about to be joined: its stack is not looked at any more. Call it before take.
 void note_end_of_thread(const void* place) noexcept;
 
+struct TakenSample {
+    LiveBlock block;
+    std::uint64_t resident_bytes;  // of the block, that were in memory
+};
 // A block that is about to be freed, or moved; it is passed over if it is no sample. To be called before the real call,
 // as another thread may be given the address right after it.
-bool take(const void* memory, LiveBlock& sample) noexcept;
+bool take(const void* memory, TakenSample& sample) noexcept;
 // It was freed.
-void note_free(const LiveBlock& sample) noexcept;
+void note_free(const TakenSample& sample) noexcept;
 // It was not freed after all: the call failed.
-void put_back(const LiveBlock& sample) noexcept;
+void put_back(const TakenSample& sample) noexcept;
 
 // Host memory as the program ends, where samples are taken.
 void write_last_figure() noexcept;

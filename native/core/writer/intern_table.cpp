@@ -1,5 +1,6 @@
 #include "core/writer/intern_table.h"
 
+#include "core/writer/resident_pages.h"
 #include "core/writer/wiped_memory.h"
 
 namespace msmemscope {
@@ -9,6 +10,8 @@ bool InternTable::create() noexcept {
     return slots_ != nullptr;
 }
 
-std::size_t InternTable::memory_bytes() const noexcept { return resident_bytes(slots_, memory_limit_bytes()); }
+std::size_t InternTable::memory_bytes() const noexcept {
+    return resident_bytes(reinterpret_cast<std::uint64_t>(slots_), memory_limit_bytes(), kAllPieces);
+}
 
 }  // namespace msmemscope

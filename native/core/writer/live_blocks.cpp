@@ -5,6 +5,7 @@
 
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
+#include "core/writer/resident_pages.h"
 #include "core/writer/wiped_memory.h"
 
 namespace msmemscope {
@@ -262,7 +263,8 @@ std::size_t LiveBlocks::memory_bytes() const noexcept {
     for (unsigned level = 0; level < kLevels; ++level) {
         const Level view = level_view(level);
         if (view.buckets != nullptr) {
-            bytes += resident_bytes(view.buckets, view.count * sizeof(Bucket));
+            bytes +=
+                resident_bytes(reinterpret_cast<std::uint64_t>(view.buckets), view.count * sizeof(Bucket), kAllPieces);
         }
     }
     return bytes;

@@ -10,7 +10,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/writer/heap_pages.h"
 #include "core/writer/kernel_text.h"
+#include "core/writer/mappings.h"
 
 namespace msmemscope {
 namespace {
@@ -87,38 +89,13 @@ OwnMemory own_memory() noexcept {
 }
 
 bool is_anonymous(std::uint64_t address) noexcept {
-    const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return false;
-    }
-    // Lines are read as parts come: "7f00-7f10 rw-p 00000000 00:00 0   [name]".
-    char text[4096];
-    std::size_t kept = 0;
-    bool is_found = false;
     bool is_private = false;
-    for (ssize_t bytes = 0; !is_found && (bytes = read(file, text + kept, sizeof(text) - 1 - kept)) > 0;) {
-        text[kept + static_cast<std::size_t>(bytes)] = '\0';
-        char* line = text;
-        for (char* end = nullptr; !is_found && (end = std::strchr(line, '\n')) != nullptr; line = end + 1) {
-            *end = '\0';
-            unsigned long long first = 0;
-            unsigned long long last = 0;
-            unsigned long long inode = 1;
-            char rights[5] = "";
-            if (std::sscanf(line, "%llx-%llx %4s %*s %*s %llu", &first, &last, rights, &inode) == 4 &&
-                first <= address && address < last) {
-                is_found = true;
-                is_private = rights[3] == 'p' && inode == 0;
-            }
-        }
-        kept = std::strlen(line);
-        std::memmove(text, line, kept);
-        if (kept == sizeof(text) - 1) {
-            break;  // no line is as long
-        }
-    }
-    close(file);
-    return is_found && is_private;
+    visit_mappings([&](const Mapping& mapping) {
+        const bool is_found = mapping.first <= address && address < mapping.last;
+        is_private = is_found && mapping.rights[3] == 'p' && mapping.inode == 0;
+        return is_found;
+    });
+    return is_private;
 }
 
 void find_heap() noexcept {
@@ -135,7 +112,8 @@ std::uint64_t kept_by_the_heap() noexcept {
     if (ask == nullptr || !has_time_left(begin)) {
         return 0;
     }
-    const std::uint64_t free_bytes = ask().free_bytes;
+    std::uint64_t free_bytes = ask().free_bytes;
+    free_bytes -= std::min(free_bytes, absent_from_heaps());
     heap_time_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
     return std::max<std::uint64_t>(free_bytes, 1);
 }

@@ -118,6 +118,9 @@ struct ProcessState {
     std::atomic<std::uint64_t> host_unrecorded_bytes;
     ThreadStacks thread_stacks;
     std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
+    // When the first sample was, and when the kernel is asked again which of them are in memory.
+    std::atomic<std::uint64_t> resident_begin_ns;
+    std::atomic<std::uint64_t> resident_due_ns;
     std::atomic<bool> host_samples_are_full;
     std::atomic<bool> is_forked;
     std::atomic<bool> is_near_limit;               // of its control group

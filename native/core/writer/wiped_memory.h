@@ -14,7 +14,4 @@ void* map_wiped_memory(std::size_t bytes) noexcept;
 
 void unmap_memory(void* memory, std::size_t bytes) noexcept;
 
-// Bytes of the mapping that are in memory now. Slow: for reports, not for every event.
-std::size_t resident_bytes(const void* memory, std::size_t bytes) noexcept;
-
 }  // namespace msmemscope

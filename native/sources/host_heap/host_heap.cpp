@@ -81,7 +81,7 @@ int allocate_posix(const Call<int(void**, std::size_t, std::size_t)>& call, void
 template <typename Reallocate>
 __attribute__((noinline)) void* reallocate_slowly(Reallocate reallocate, void* memory, std::size_t bytes, bool is_due,
                                                   const char* function, CallSite site) {
-    LiveBlock sample{};
+    host_samples::TakenSample sample{};
     const bool was_sample = memory != nullptr && may_be_sample(memory) && host_samples::take(memory, sample);
     void* const result = reallocate();
     if (was_sample && result == nullptr && bytes != 0) {
@@ -116,7 +116,7 @@ void* reallocate_array(const Call<void*(void*, std::size_t, std::size_t)>& call,
 }
 
 __attribute__((noinline)) void end_sample(const void* memory) {
-    LiveBlock sample{};
+    host_samples::TakenSample sample{};
     if (host_samples::take(memory, sample)) {
         host_samples::note_free(sample);
     }
@@ -225,7 +225,7 @@ int create_thread(const Call<int(pthread_t*, const pthread_attr_t*, void* (*)(vo
 }
 
 int join_thread(const Call<int(pthread_t, void**)>& call, pthread_t thread, void** result) {
-    LiveBlock sample{};
+    host_samples::TakenSample sample{};
     host_samples::note_end_of_thread(place_of(thread));
     const bool was_sample = may_be_sample(place_of(thread)) && host_samples::take(place_of(thread), sample);
     const int error = call.real(thread, result);

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _KINDS: Final = (
     *MEMORY_KINDS, EventKind.STEP, EventKind.IMPLIED_STEP,
-    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_MEMORY, EventKind.CONTAINER,
+    EventKind.HOST_SAMPLE, EventKind.HOST_SAMPLE_FREE, EventKind.HOST_RESIDENT, EventKind.HOST_MEMORY,
+    EventKind.CONTAINER,
 )  # fmt: skip
 
 

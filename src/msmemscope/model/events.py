@@ -34,6 +34,8 @@ class EventKind(IntEnum):
     ATB_END = 13
     CONTAINER = 14
     """A container of the program has grown from look to look: `size` is the number of its entries."""
+    HOST_RESIDENT = 15
+    """How much of a block of the host is in memory: the rest was never touched. `extra` names the block."""
     KERNEL_LAUNCH = 20
     KERNEL_EXECUTE_START = 21
     KERNEL_EXECUTE_END = 22
@@ -189,6 +191,7 @@ ROWLESS_KINDS: Final = (
     EventKind.REQUESTED,
     EventKind.HOST_SAMPLE,
     EventKind.HOST_SAMPLE_FREE,
+    EventKind.HOST_RESIDENT,
     EventKind.HOST_MEMORY,
     EventKind.CONTAINER,
     *ALLOCATOR_KINDS,

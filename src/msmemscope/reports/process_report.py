@@ -61,6 +61,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.REQUESTED: "what was asked for of blocks",
     EventKind.HOST_SAMPLE: "samples of host memory",
     EventKind.HOST_SAMPLE_FREE: "ends of samples of host memory",
+    EventKind.HOST_RESIDENT: "parts of blocks of the host that are in memory",
     EventKind.HOST_MEMORY: "figures of host memory",
     EventKind.CONTAINER: "containers that grew",
 }

@@ -96,8 +96,19 @@ def imports_of_frameworks(recording: Recording) -> tuple[pl.Series, pl.Series]:
     return begins, ends
 
 
+def parts_in_memory(recording: Recording) -> pl.DataFrame:
+    """Return how much of some blocks is in memory, as was told last: `sequence` of the block's own event, `resident`.
+
+    Args:
+        recording: With HOST_RESIDENT events.
+    """
+    told = recording.events.filter(pl.col("kind") == EventKind.HOST_RESIDENT)
+    parts = told.unique("extra", keep="last").select(pl.col("extra").alias("sequence"), resident="size")
+    return parts.cast({"sequence": pl.UInt64, "resident": pl.Int64})
+
+
 def blocks_in_process(recording: Recording) -> pl.DataFrame:
-    """Return the blocks that count as private memory of the process.
+    """Return the blocks that count as private memory of the process, with the `size` that is in memory.
 
     Those are CPU tensors, pinned memory, and the memory of a device that is emulated in the process.
 
@@ -107,7 +118,19 @@ def blocks_in_process(recording: Recording) -> pl.DataFrame:
     is_inside = pl.col("device") == DEVICE_CPU
     if is_emulated(recording):
         is_inside |= pl.col("pool") == Pool.HAL
-    return recording.blocks.filter(is_inside)
+    blocks = recording.blocks.filter(is_inside)
+    in_memory = pl.min_horizontal("size", pl.col("resident").fill_null(pl.col("size"))).cast(blocks.schema["size"])
+    return (
+        blocks.join(
+            parts_in_memory(recording),
+            left_on="malloc_sequence",
+            right_on="sequence",
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(size=in_memory)
+        .drop("resident")
+    )
 
 
 def is_emulated(recording: Recording) -> bool:

@@ -2,15 +2,16 @@
 
     resident = blocks + samples + before work + kept free + files + shared + unknown
 
-- Blocks are CPU tensors and pinned memory. They are exact.
+- Blocks are CPU tensors and pinned memory. They are exact. Pages that were never touched do not count: the kernel was
+  asked for those of tensors that are alive at the end.
 - Samples stand for the other allocations since then: Python objects, arrays, native memory, stacks of
   threads. They are estimates: of n samples the error is about 1 in the square root of n.
 - The memory before work is the first figure, without the blocks of that moment. Modules that are imported before the
   program begins its own work are in it, and so is a framework.
 - Memory that is kept free, memory of files and shared memory are figures of the C library and the kernel. Memory of
   /dev/shm is shared memory.
-- Unknown is the rest. It is negative where allocated memory was never touched, or where samples stand for too much. The
-  memory of a device that is emulated in the process is in it: most of what its driver hands out is never touched.
+- Unknown is the rest. It is negative where nobody asked which memory was touched, or where samples stand for too much.
+  The memory of a device that is emulated in the process is in it: most of what its driver hands out is never touched.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
-from msmemscope.analysis.host.host_figures import host_figures, imports_of_frameworks, is_emulated
+from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures, imports_of_frameworks, is_emulated
 from msmemscope.analysis.host.host_samples import SHARED_MEMORY, HostSamples
 from msmemscope.analysis.host.processes_together import shares_of
 from msmemscope.model.devices import DEVICE_CPU
@@ -232,7 +233,7 @@ def _without_set_up(recording: Recording, samples: HostSamples, sequences: Numbe
 
 
 def _blocks(recording: Recording, sequences: np.ndarray[Any, np.dtype[np.uint64]]) -> dict[str, Bytes]:
-    blocks = recording.blocks.filter(pl.col("device") == DEVICE_CPU)
+    blocks = blocks_in_process(recording).filter(pl.col("device") == DEVICE_CPU)
     is_pinned = pl.col("pool") == Pool.HAL
     chosen = {TENSORS: ~is_pinned, PINNED: is_pinned}
     return {part: MemoryUse.of(blocks.filter(which)).after(sequences) for part, which in chosen.items()}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.host.host_figures import parts_in_memory
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.source_lines import line_and_library
@@ -66,8 +67,8 @@ class HostSamples:
     """The samples of a process."""
 
     rows: pl.DataFrame
-    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `size` (of its block), `bytes` (that it
-    stands for), `end_sequence` (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
+    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `size` (of its block, as far as it is in
+    memory), `bytes` (that it stands for, so far), `end_sequence` (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
 
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:
@@ -75,17 +76,21 @@ class HostSamples:
         kind, events = pl.col("kind"), recording.events
         begun = events.filter((kind == EventKind.HOST_SAMPLE) & (pl.col("extra") > 0))
         ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
-            sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64)
+            sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64), at_end=pl.col("size")
         )
         functions = recording.strings.filter(pl.col("text").is_in(list(_KIND_OF_FUNCTION)))
         kinds = {number: _KIND_OF_FUNCTION[text] for number, text in functions.select("id", "text").iter_rows()}
         rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
+        rows = rows.join(parts_in_memory(recording), on="sequence", how="left", maintain_order="left")
+        # The later one counts: what was touched stays in memory.
+        resident = pl.min_horizontal("size", pl.coalesce("at_end", "resident", "size"))
+        share = resident / pl.col("size").clip(1)
         return cls(
             rows.select(
                 pl.col("sequence").cast(pl.UInt64),
                 "timestamp_ns",
-                "size",
-                pl.col("extra").cast(pl.Int64).alias("bytes"),
+                resident.alias("size"),
+                (pl.col("extra") * share).round().cast(pl.Int64).alias("bytes"),
                 pl.col("end_sequence").fill_null(NEVER),
                 *STACK_COLUMNS[:2],
                 pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-FORMAT_VERSION: Final = 13
+FORMAT_VERSION: Final = 14
 """Newest format version that this reader knows; every older one is read too."""
 
 FIRST_VERSION_WITH_KINDS: Final = 5
