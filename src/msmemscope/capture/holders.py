@@ -4,7 +4,8 @@ A search runs at the end of step 4, then of a step twice as far, and so on. It a
 the process. It only runs if more blocks have outlived the step after their own than at the time before. A program
 without steps is searched at its end only, and only if blocks are left that its second half allocated.
 
-Each search has a limit of time, and takes as long as a collection of garbage. A program with short steps, or one that
+Each search has a limit of time, and takes as long as a collection of garbage. At the end of the process the limit is
+larger: no step waits for it, and none comes later. A program with short steps, or one that
 stops collection again and again, spends only a small part of its time on searches. A search keeps nothing alive and
 changes nothing: blocks that are found are recorded with their chain.
 """
@@ -32,6 +33,8 @@ _MOST_OF_A_KIND = 32
 """Blocks that are recorded whose chains differ in numbers only."""
 _MOST_AT_FAILURE = 8192
 """Blocks that are looked for where an allocation has failed: what holds them is what could be freed."""
+_TIMES_AT_END = 4
+"""The limit of the search at the end of the process, in limits of the others."""
 _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
 _PAUSE = 50
@@ -115,7 +118,7 @@ class HolderSearches:
                 return
             self._outlived = size
             blocks.sort(key=lambda block: -block[1])
-            search = HolderSearch(limit_ms, process_ends=process_ends)
+            search = HolderSearch(limit_ms * (_TIMES_AT_END if process_ends else 1), process_ends=process_ends)
             _record({block[0]: block for block in (*blocks[:_LARGEST], *outlived)}, search)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             _native.note_fact("unobserved.holders", f"{type(error).__name__}: {error}")

@@ -379,8 +379,7 @@ def _growth_of_the_run(
     is_growing &= not is_shared or growth >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * site.live_bytes)
     if not is_growing:
         return _not_growing(recording, resident, growth)
-    spread = live.total_bytes / live.rows.height**0.5
-    is_near = is_shared or abs(growth - live.total_bytes) <= _MOST_ERRORS * spread
+    is_near = is_shared or abs(growth - live.total_bytes) <= _MOST_ERRORS * live.error_bytes
     return HostGrowth(
         first_step=0,
         last_step=0,
