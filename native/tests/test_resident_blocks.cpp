@@ -59,7 +59,7 @@ int main() {
     pages_are_counted();
     CHECK(absent_from_heaps() < 1024 * kMiB);
     ScratchFolder folder;
-    CHECK(recorder::configure(folder.settings("host=sampled\n").c_str()));
+    CHECK(recorder::configure(folder.settings("host=all\n").c_str()));
     recorder::begin_host_samples();
     mapped(hooked_mmap);  // behind it a log is worth it
     char* const gone = mapped(hooked_mmap);

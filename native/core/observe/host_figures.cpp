@@ -12,7 +12,8 @@
 namespace msmemscope::host_figures {
 namespace {
 
-constexpr const char* kNearLimit = "limit";  // the control group comes near to its limit
+// By Moment.
+constexpr const char* kMoments[] = {nullptr, "import", "imported", "limit", "end"};
 
 // The kernel looks at every page for what a process does not share. The time it takes is one in so many of the run.
 constexpr std::uint64_t kOwnFigureNs = 200'000'000;
@@ -70,7 +71,7 @@ void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
     state.own_figure_ns.store(end + pause, std::memory_order_relaxed);
 }
 
-void write_figure(const RecordingScope& scope, ProcessState& state, const char* moment) noexcept {
+void write_figure(const RecordingScope& scope, ProcessState& state, Moment moment) noexcept {
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
     if (memory.anonymous == 0) {
@@ -82,13 +83,13 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
     event.extra = memory.resident - memory.anonymous;
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {
-        moment = moment == nullptr ? kNearLimit : moment;
+        moment = moment == Moment::kAny ? Moment::kNearLimit : moment;
         container_looks::ask_now();
     }
-    resident_blocks::tell(state, moment == kEnd || moment == kNearLimit);
+    resident_blocks::tell(state, moment == Moment::kEnd || moment == Moment::kNearLimit);
     Attributes attributes(scope);
-    if (moment != nullptr) {
-        attributes.text(format::AttributeKey::kWhen, moment);
+    if (moment != Moment::kAny) {
+        attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(moment)]);
     }
     // What has no file on a disk is a part of what has a file.
     if (const std::uint64_t shared = shared_memory(); shared != 0) {
@@ -99,7 +100,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, const char* 
         attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));
         attributes.number(format::AttributeKey::kGroupLimit, group.limit);
     }
-    add_own_memory(attributes, state, memory.resident, moment == kEnd);
+    add_own_memory(attributes, state, memory.resident, moment == Moment::kEnd);
     event.attribute_id = attributes.id();
     append_here(state, event);
 }

@@ -8,17 +8,15 @@
 
 namespace msmemscope::host_figures {
 
-// Moments of figures: a framework begins to be imported, it is imported, and the program ends.
-inline constexpr const char* kImport = "import";
-inline constexpr const char* kImported = "imported";
-inline constexpr const char* kEnd = "end";
+// Moments of figures: any; a framework begins to be imported, it is imported; the control group comes near to its
+// limit; the program ends.
+enum class Moment : std::uint8_t { kAny, kImport, kImported, kNearLimit, kEnd };
 
 bool is_forked(const ProcessState& state) noexcept;
 
 // Says when the kernel is asked again for what the process does not share. begin: when it was asked.
 void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept;
 
-// moment: the moment in the life of the program, one of those above; null for any.
-void write_figure(const RecordingScope& scope, ProcessState& state, const char* moment) noexcept;
+void write_figure(const RecordingScope& scope, ProcessState& state, Moment moment) noexcept;
 
 }  // namespace msmemscope::host_figures

@@ -18,9 +18,7 @@ namespace msmemscope {
 namespace host_samples {
 
 using host_figures::is_forked;
-using host_figures::kEnd;
-using host_figures::kImport;
-using host_figures::kImported;
+using host_figures::Moment;
 using host_figures::set_next_own_figure;
 using host_figures::write_figure;
 
@@ -269,7 +267,7 @@ void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state,
     if (now - before >= kFigureNs &&
         state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
         measure_threads(state, kStacksWithFigure);
-        write_figure(scope, state, nullptr);
+        write_figure(scope, state, Moment::kAny);
     }
 }
 
@@ -388,13 +386,14 @@ void note_free(const TakenSample& taken) noexcept {
 }
 
 // Where a log is open anyway. A forked process that has copied much begins one for its last figure.
-void write_figure_in_log(const char* moment) noexcept {
+void write_figure_in_log(Moment moment) noexcept {
     ProcessState* const state = process_state;
     if (state == nullptr || !may_record(state)) {
         return;
     }
     const bool has_log = state->phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
-    if (!has_log && !(moment == kEnd && is_forked(*state) && own_memory().private_bytes >= kPrivateWorthALogBytes)) {
+    if (!has_log &&
+        !(moment == Moment::kEnd && is_forked(*state) && own_memory().private_bytes >= kPrivateWorthALogBytes)) {
         return;
     }
     const RecordingScope scope(false);
@@ -415,16 +414,16 @@ void begin_host_samples() noexcept {
         find_control_group();
     }
     host_samples::is_sampling.store(host_samples::wants_samples(), std::memory_order_release);
-    host_samples::write_figure_in_log(host_figures::kImported);
+    host_samples::write_figure_in_log(host_figures::Moment::kImported);
 }
 
 void open_no_log_for_host_samples() noexcept {
     host_samples::opens_no_log.store(true, std::memory_order_relaxed);
-    host_samples::write_figure_in_log(host_figures::kImport);
+    host_samples::write_figure_in_log(host_figures::Moment::kImport);
 }
 
 void end_host_samples() noexcept {
-    host_samples::write_figure_in_log(host_figures::kEnd);
+    host_samples::write_figure_in_log(host_figures::Moment::kEnd);
     host_samples::has_ended.store(true, std::memory_order_relaxed);
     host_samples::is_sampling.store(false, std::memory_order_release);
 }
