@@ -57,7 +57,7 @@ void pages_are_counted() {
 
 int main() {
     pages_are_counted();
-    CHECK(absent_from_heaps() < 1024 * kMiB);
+    CHECK(absent_from_heaps(true) < 1024 * kMiB);
     ScratchFolder folder;
     CHECK(recorder::configure(folder.settings("host=all\n").c_str()));
     recorder::begin_host_samples();

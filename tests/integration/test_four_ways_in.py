@@ -186,6 +186,7 @@ def test_blocks_of_one_run_are_equal(run: str, request: pytest.FixtureRequest) -
         EventKind.IMPLIED_STEP,
         EventKind.HOST_SAMPLE,
         EventKind.HOST_SAMPLE_FREE,
+        EventKind.HOST_RESIDENT,
         EventKind.HOST_MEMORY,
     ]
     assert rows["event log"].filter(~pl.col("kind").is_in(no_rows)).equals(rows["csv"])

@@ -217,14 +217,16 @@ def test_what_the_c_library_keeps_is_named(tmp_path: Path) -> None:
     truth = [int(line) for line in run.stdout.split()]
     verdict = " ".join(run.stderr.split())
     found = re.search(
-        r"msmemscope: host memory: ([\d.]+) MiB on cpu, ([\d.]+) MiB per step, .*, freed, and kept by", verdict
+        r"msmemscope: host memory: ([\d.]+) MiB on cpu, [\d.]+ MiB per step, .*, (?:([\d.]+) MiB of it )?freed, and kept by",
+        verdict,
     )
     assert found is not None, verdict
-    assert float(found[1]) == pytest.approx((truth[-1] - truth[1]) / 2**20, rel=0.02)
+    assert float(found[2] or found[1]) == pytest.approx((truth[-1] - truth[1]) / 2**20, rel=0.02)
     assert "malloc_trim(0)" in verdict
     steps = events_of(run.capture).filter(pl.col("kind") == int(EventKind.IMPLIED_STEP), pl.col("address") > 0)
     assert steps.height == len(truth)
-    assert (steps["address"].cast(pl.Int64) - pl.Series(truth)).abs().max() < 256 << 10
+    # Pages of a heap that are not in memory do not count.
+    assert (steps["address"].cast(pl.Int64) - pl.Series(truth)).abs().max() < 1 << 20
 
 
 def test_addresses_of_functions_may_be_taken(

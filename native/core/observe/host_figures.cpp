@@ -79,7 +79,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     }
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(memory.anonymous);
-    event.address = kept_by_the_heap();
+    event.address = kept_by_the_heap(moment == Moment::kEnd);
     event.extra = memory.resident - memory.anonymous;
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <ctime>
 
 #include "core/writer/mappings.h"
+#include "core/writer/monotonic_clock.h"
 #include "core/writer/resident_pages.h"
 
 namespace msmemscope {
@@ -17,7 +17,8 @@ namespace {
 // what is in use, and closed from there to the next multiple (HEAP_MAX_SIZE of 64 bit machines).
 constexpr std::uint64_t kArenaHeapBytes = 64UL << 20U;
 constexpr std::size_t kMostHeaps = 256;
-constexpr std::time_t kLookSeconds = 2;
+constexpr std::uint64_t kLookNs = 2'000'000'000;
+constexpr std::uint64_t kShareOfTime = 100;
 // Of each heap, which a microsecond each is taken for: 32 MiB.
 constexpr std::size_t kPieces = 32;
 
@@ -31,7 +32,8 @@ std::atomic<bool> is_busy{false};
 std::atomic<std::uint64_t> last_absent{0};
 Heap heaps[kMostHeaps];
 std::size_t heap_count = 0;
-std::time_t looked_s = 0;
+std::uint64_t looked_ns = 0;
+std::uint64_t due_ns = 0;
 
 void add_heap(std::uint64_t begin, std::uint64_t end) noexcept {
     if (heap_count < kMostHeaps) {
@@ -61,15 +63,18 @@ void find_heaps() noexcept {
 
 }  // namespace
 
-std::uint64_t absent_from_heaps() noexcept {
+std::uint64_t absent_from_heaps(bool anew) noexcept {
     if (is_busy.exchange(true, std::memory_order_acquire)) {
         return last_absent.load(std::memory_order_relaxed);
     }
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (heap_count == 0 || now.tv_sec - looked_s >= kLookSeconds) {
+    const std::uint64_t now = monotonic_ns();
+    if (!anew && now < due_ns) {
+        is_busy.store(false, std::memory_order_release);
+        return last_absent.load(std::memory_order_relaxed);
+    }
+    if (heap_count == 0 || now - looked_ns >= kLookNs) {
         find_heaps();
-        looked_s = now.tv_sec;
+        looked_ns = now;
     }
     const auto end_of_main = reinterpret_cast<std::uint64_t>(sbrk(0));
     std::uint64_t absent = 0;
@@ -80,6 +85,8 @@ std::uint64_t absent_from_heaps() noexcept {
         absent += end - begin - resident_bytes(begin, end - begin, heaps[place].end != 0 ? kPieces : 8 * kPieces);
     }
     last_absent.store(absent, std::memory_order_relaxed);
+    const std::uint64_t end_ns = monotonic_ns();
+    due_ns = end_ns + kShareOfTime * (end_ns - now);
     is_busy.store(false, std::memory_order_release);
     return absent;
 }

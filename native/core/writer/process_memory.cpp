@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 
 #include "core/writer/heap_pages.h"
 #include "core/writer/kernel_text.h"
 #include "core/writer/mappings.h"
+#include "core/writer/monotonic_clock.h"
 
 namespace msmemscope {
 namespace {
@@ -29,13 +29,6 @@ struct HeapState {
     std::size_t trimmable_bytes;
 };
 std::atomic<HeapState (*)()> ask_heap{nullptr};
-
-// It never goes back, as the time of day may.
-std::uint64_t monotonic_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 bool has_time_left(std::uint64_t now) noexcept {
     std::uint64_t first = 0;
@@ -106,16 +99,15 @@ void find_heap() noexcept {
     }
 }
 
-std::uint64_t kept_by_the_heap() noexcept {
+std::uint64_t kept_by_the_heap(bool is_last) noexcept {
     HeapState (*const ask)() = ask_heap.load(std::memory_order_acquire);
     const std::uint64_t begin = monotonic_ns();
-    if (ask == nullptr || !has_time_left(begin)) {
+    if (ask == nullptr || !(is_last || has_time_left(begin))) {
         return 0;
     }
-    std::uint64_t free_bytes = ask().free_bytes;
-    free_bytes -= std::min(free_bytes, absent_from_heaps());
+    const std::uint64_t free_bytes = ask().free_bytes;
     heap_time_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
-    return std::max<std::uint64_t>(free_bytes, 1);
+    return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, absent_from_heaps(is_last)), 1);
 }
 
 }  // namespace msmemscope
