@@ -79,14 +79,17 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     }
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(memory.anonymous);
-    event.address = kept_by_the_heap(moment == Moment::kEnd);
+    event.address = kept_by_the_heap(state.heap_pages, moment == Moment::kEnd);
     event.extra = memory.resident - memory.anonymous;
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {
         moment = moment == Moment::kAny ? Moment::kNearLimit : moment;
         container_looks::ask_now();
     }
-    resident_blocks::tell(state, moment == Moment::kEnd || moment == Moment::kNearLimit);
+    using resident_blocks::Asking;
+    resident_blocks::tell(state, moment == Moment::kEnd         ? Asking::kAtEnd
+                                 : moment == Moment::kNearLimit ? Asking::kNearLimit
+                                                                : Asking::kIfDue);
     Attributes attributes(scope);
     if (moment != Moment::kAny) {
         attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(moment)]);

@@ -176,11 +176,7 @@ bool is_collected(const ProcessState& state) noexcept {
 }
 
 void append_end(ProcessState& state, const LiveBlock& sample, std::uint64_t resident_bytes) noexcept {
-    Event event{format::EventKind::kHostSampleFree};
-    event.address = sample.address;
-    event.size = static_cast<std::int64_t>(resident_bytes);
-    event.extra = sample.sequence;
-    append_here(state, event);
+    resident_blocks::write(state, format::EventKind::kHostSampleFree, sample, resident_bytes);
 }
 
 bool may_record(const ProcessState* state) noexcept {

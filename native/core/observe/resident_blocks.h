@@ -17,8 +17,18 @@ inline constexpr std::uint32_t kNotAsked = UINT32_MAX;
 // The bytes of a sampled block that are in memory, as it is about to be freed.
 std::uint64_t of_sample(const LiveBlock& sample) noexcept;
 
-// Writes what is not known yet of samples that are alive, if it is time. is_last: the end is near, or here. Then it is
-// time, and CPU tensors are asked for, too.
-void tell(ProcessState& state, bool is_last) noexcept;
+// Writes an event of one of the kinds that say how much of a block is, or was, in memory.
+void write(ProcessState& state, format::EventKind kind, const LiveBlock& block, std::uint64_t resident_bytes) noexcept;
+
+// When the kernel is asked.
+enum class Asking : std::uint8_t {
+    kIfDue,      // samples, now and then
+    kNearLimit,  // CPU tensors too, unless it was asked just before: a program may come near to its limit again and
+                 // again
+    kAtEnd,      // the same in any case
+};
+
+// Writes what is not known yet of samples and of CPU tensors that are alive.
+void tell(ProcessState& state, Asking asking) noexcept;
 
 }  // namespace msmemscope::resident_blocks

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "core/writer/heap_pages.h"
 #include "core/writer/kernel_text.h"
 #include "core/writer/mappings.h"
 #include "core/writer/monotonic_clock.h"
@@ -99,7 +98,7 @@ void find_heap() noexcept {
     }
 }
 
-std::uint64_t kept_by_the_heap(bool is_last) noexcept {
+std::uint64_t kept_by_the_heap(HeapPages& pages, bool is_last) noexcept {
     HeapState (*const ask)() = ask_heap.load(std::memory_order_acquire);
     const std::uint64_t begin = monotonic_ns();
     if (ask == nullptr || !(is_last || has_time_left(begin))) {
@@ -107,7 +106,7 @@ std::uint64_t kept_by_the_heap(bool is_last) noexcept {
     }
     const std::uint64_t free_bytes = ask().free_bytes;
     heap_time_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
-    return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, absent_from_heaps(is_last)), 1);
+    return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, pages.absent_bytes(is_last)), 1);
 }
 
 }  // namespace msmemscope

@@ -12,6 +12,7 @@
 #include "core/writer/bounded_lock.h"
 #include "core/writer/event_file.h"
 #include "core/writer/fast_clock.h"
+#include "core/writer/heap_pages.h"
 #include "core/writer/intern_table.h"
 #include "core/writer/live_blocks.h"
 #include "core/writer/recorder.h"
@@ -118,9 +119,12 @@ struct ProcessState {
     std::atomic<std::uint64_t> host_unrecorded_bytes;
     ThreadStacks thread_stacks;
     std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
-    // When the first sample was, and when the kernel is asked again which of them are in memory.
+    // When the first sample was, and when the kernel is asked again which of them are in memory: at any time, and where
+    // the limit of the control group is near.
     std::atomic<std::uint64_t> resident_begin_ns;
     std::atomic<std::uint64_t> resident_due_ns;
+    std::atomic<std::uint64_t> resident_near_limit_ns;
+    HeapPages heap_pages;
     std::atomic<bool> host_samples_are_full;
     std::atomic<bool> is_forked;
     std::atomic<bool> is_near_limit;               // of its control group
