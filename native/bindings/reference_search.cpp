@@ -8,10 +8,13 @@
 
 #include "python_frames.h"
 #include "reference_cycles.h"
+#include "reference_tree.h"
 #include "reference_walk.h"
 
 namespace msmemscope {
 namespace {
+
+constexpr long long kPathsPerLimit = 4;
 
 // All that can be reached from roots.
 class Walk {
@@ -44,8 +47,9 @@ public:
     }
 
     const Met& met() const { return met_; }
-    PyObject* paths() const;
+    PyObject* paths(Deadline& deadline) const;
     PyObject* holders() const;
+    PyObject* tree() const { return new_reference_tree(met_, holders_); }
 
 private:
     struct Again {
@@ -121,10 +125,10 @@ private:
     std::vector<std::size_t> late_;
 };
 
-PyObject* Walk::paths() const {
+PyObject* Walk::paths(Deadline& deadline) const {
     PyObject* paths = PyList_New(0);
     for (const std::size_t holder : holders_) {
-        if (paths == nullptr || deadline_.is_over()) {
+        if (paths == nullptr || deadline.is_over()) {
             return paths;
         }
         if (!wanted_.is_wanted(met_.object(holder))) {
@@ -174,24 +178,28 @@ PyObject* find_references(PyObject* /*self*/, PyObject* arguments) {
     long long limit_ns = 0;
     Py_ssize_t most_paths = 0;
     Wanted wanted;
-    if (PyArg_ParseTuple(arguments, "O!O!O!O!O!O!Ln:find_references", &PyList_Type, &roots, &PyList_Type, &memory_kinds,
+    if (PyArg_ParseTuple(arguments, "O!O!O!O!O!Ln:find_references", &PyList_Type, &roots, &PyList_Type, &memory_kinds,
                          &PyList_Type, &reference_kinds, &PyTuple_Type, &late_kinds, &PyDict_Type, &wanted.addresses,
-                         &PySet_Type, &wanted.objects, &limit_ns, &most_paths) == 0 ||
+                         &limit_ns, &most_paths) == 0 ||
         !wanted.read_kinds(memory_kinds, reference_kinds, late_kinds)) {
         return nullptr;
     }
     const CollectorRests rests;
     Deadline deadline(limit_ns);
     Walk walk(wanted, deadline, static_cast<std::size_t>(most_paths < 1 ? 1 : most_paths),
-              {roots, wanted.addresses, wanted.objects, arguments});
+              {roots, wanted.addresses, arguments});
     const bool is_complete = walk.follow(roots);
-    PyObject* paths = walk.paths();
+    // Also what an unfinished walk has met is told: the variables of the program come first.
+    Deadline deadline_of_paths(limit_ns / kPathsPerLimit);
+    PyObject* paths = walk.paths(deadline_of_paths);
     PyObject* holders = paths == nullptr ? nullptr : walk.holders();
-    if (holders == nullptr) {
+    PyObject* tree = holders == nullptr ? nullptr : walk.tree();
+    if (tree == nullptr) {
+        Py_XDECREF(holders);
         Py_XDECREF(paths);
         return nullptr;
     }
-    return Py_BuildValue("(NNO)", paths, holders, is_complete ? Py_True : Py_False);
+    return Py_BuildValue("(NNNO)", paths, holders, tree, is_complete ? Py_True : Py_False);
 }
 
 PyObject* find_cycles(PyObject* /*self*/, PyObject* arguments) {
@@ -237,6 +245,7 @@ PyObject* frame_locals(PyObject* /*self*/, PyObject* frame) {
 
 PyMethodDef kReferenceMethods[] = {
     {"find_references", find_references, METH_VARARGS, "Paths of references to memory; see reference_search.h."},
+    {"paths_to", paths_to, METH_VARARGS, "Paths of an earlier walk; see reference_tree.h."},
     {"find_cycles", find_cycles, METH_VARARGS, "Cycles of references that keep memory; see reference_search.h."},
     {"frame_locals", frame_locals, METH_O, "Names and values of a frame's local variables."},
     {nullptr, nullptr, 0, nullptr},

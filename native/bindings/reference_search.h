@@ -9,9 +9,8 @@
 
 namespace msmemscope {
 
-// METH_VARARGS: find_references(roots, memory_kinds, reference_kinds, late_kinds, addresses, objects, limit_ns,
-//     most_paths)
-//     -> (paths, holders, is_complete)
+// METH_VARARGS: find_references(roots, memory_kinds, reference_kinds, late_kinds, addresses, limit_ns, most_paths)
+//     -> (paths, holders, tree, is_complete)
 // - roots: list of objects. All objects that can be reached from the first one are looked at before the second, and so
 //   on. If two lead to the same memory, the path begins with the first. A frame is followed to its local variables too.
 // - memory_kinds: list of (type, function of C that returns the address of an object's memory).
@@ -19,18 +18,20 @@ namespace msmemscope {
 // - late_kinds: tuple of types whose objects refer to things of others. They are followed after all else that their
 //   root leads to.
 // - addresses: dict whose keys are wanted addresses of memory.
-// - objects: set of ids of wanted objects.
-// - limit_ns: time of the thread's processor.
-// - paths: list of lists of objects, each from a root to a wanted object, the shortest from its root. There are at most
-//   most_paths to one object.
+// - limit_ns: time of the thread's processor, for the walk. Making the paths may take a quarter of it more.
+// - paths: list of lists of objects, each from a root to an object with wanted memory, the shortest from its root.
+// There
+//   are at most most_paths to one object.
 // - holders: list of all objects of memory_kinds that were met.
+// - tree: the shortest path to each of the holders, for paths_to.
 // - is_complete: False if the time ran out.
 PyObject* find_references(PyObject* self, PyObject* arguments);
 
 // METH_VARARGS: find_cycles(roots, memory_kinds, reference_kinds, late_kinds, addresses, objects, rest, limit_ns)
 //     -> (found, is_complete)
 //
-// The same for objects that no root leads to: those of the list rest that a cycle of references keeps alive. The list
+// The same for objects that no root leads to: those of the list rest that a cycle of references keeps alive. Wanted are
+// also the objects whose ids are in the set objects. The list
 // found has pairs (path, cycle). A path leads from an object of a cycle to a wanted object. The cycle leads from that
 // first object back to itself, so it is its first and its last.
 PyObject* find_cycles(PyObject* self, PyObject* arguments);

@@ -148,13 +148,17 @@ bool Wanted::is_late(PyObject* object) const {
                        [object](PyTypeObject* type) { return PyObject_TypeCheck(object, type) != 0; });
 }
 
-bool Wanted::is_wanted(PyObject* object) const {
+bool Wanted::is_wanted_object(PyObject* object) const {
     PyObject* identity = PyLong_FromVoidPtr(object);
     const bool is_object = identity != nullptr && PySet_Contains(objects, identity) == 1;
     Py_XDECREF(identity);
     PyErr_Clear();
-    if (is_object || PyDict_GET_SIZE(addresses) == 0) {
-        return is_object;
+    return is_object;
+}
+
+bool Wanted::is_wanted(PyObject* object) const {
+    if (objects != nullptr && is_wanted_object(object)) {
+        return true;
     }
     for (const Memory& one : memories) {
         if (PyObject_TypeCheck(object, one.type) == 0) {

@@ -59,12 +59,14 @@ struct Wanted {
     std::vector<Reference> references;
     std::vector<PyTypeObject*> late;  // types of things that refer to what is another's, as optimizers to weights
     PyObject* addresses = nullptr;    // dict: its keys are addresses of memory
-    PyObject* objects = nullptr;      // set: ids of objects
+    PyObject* objects = nullptr;      // set: ids of objects; null for none
 
     // False with an exception where the arguments are not lists of pairs, and a tuple of types.
     bool read_kinds(PyObject* memory_kinds, PyObject* reference_kinds, PyObject* late_kinds);
     bool is_late(PyObject* object) const;
     bool has_memory(PyObject* object) const;
+    bool is_wanted_object(PyObject* object) const;
+    // Whether it is a wanted object, or has wanted memory.
     bool is_wanted(PyObject* object) const;
 };
 

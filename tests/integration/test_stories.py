@@ -81,8 +81,8 @@ def comparable(text: str) -> str:
     text = " ".join(text.split())
     return re.sub(
         r"[\d,.]+(?= (?:[KMG]iB|events|blocks))|(?<=answers\[)\d+(?=\])|(?<= and )\d+(?= more lines)"
-        # Which loss is named, or what its graph holds, depends on when the search for holders had time.
-        r"|(?<=main\.history\[)\d+\](?: -> autograd graph)?"
+        # Which loss is named depends on when the search for holders had time.
+        r"|(?<=main\.history\[)\d+(?=\])"
         # Looks at containers come by the clock.
         r"|[\d,]+(?= now)|(?<=in steps )\d+(?= to (?:1,?9\d\d|2,?000)\b)|(?<= to )(?:1,?9\d\d|2,?000)(?=, outside)",
         "N",

@@ -103,6 +103,27 @@ print(search.chains(dict(wanted), most_paths=1))
     assert printed_by(tmp_path, "-c", program).splitlines() == ["300", "[]"]
 
 
+def test_variables_of_the_program_are_named_where_the_rest_takes_too_long(tmp_path: Path) -> None:
+    """What a walk has met before its time is over is named, with what a graph has saved."""
+    program = """
+import types, sys, torch
+from msmemscope.capture.holder_search import HolderSearch
+weight = torch.ones(8, requires_grad=True)
+saved = weight * 2
+kept = [saved.exp() * saved]
+library = types.ModuleType("library")
+library.records = [[number] for number in range(2_000_000)]
+library.records = [[one] for one in library.records]
+sys.modules["library"] = library
+wanted = dict.fromkeys(one.untyped_storage().data_ptr() for one in (saved, *kept))
+del saved, library
+search = HolderSearch(100)
+print([text for _, text in search.chains(wanted, most_paths=1)])
+"""
+    printed = printed_by(tmp_path, "-c", program)
+    assert printed == "['__main__.kept[0]', '__main__.kept[0] -> autograd graph']"
+
+
 @nightly  # by day the leak zoo has a trainer that keeps its losses, and the Trainer of transformers runs under the command line
 @pytest.mark.slow
 @needs_transformers

@@ -17,7 +17,7 @@ _WHAT_DIFFERS: Final = (
     (r"memscope_dump_\d+\.", "memscope_dump_TIME."),
     (r"0x[0-9a-f]+", "0xADDRESS"),
     (r"[▁▂▃▄▅▆▇█]+", "▁▂▃▄▅▆▇█"),
-    (r"held by main\.history\[\d+\](\s+->\s+autograd graph)?", "held by main.history[N]"),
+    (r"held by main\.history\[\d+\]", "held by main.history[N]"),
     (r"\['\d+'\]", "['N']"),
     (r"\d+\.\d\d s\b", "N s"),
     # How large libraries are, and which parts have room in a line, differs between machines.

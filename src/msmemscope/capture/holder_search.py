@@ -23,6 +23,8 @@ _NANOSECONDS_PER_MS = 1_000_000
 _MOST_NODES = 200_000
 _GRADIENT = ".grad"
 _LEAST_CYCLE = 2
+_WALK, _WHOLE = 3, 4
+"""The share of the limit for all references. The rest is for graphs: also of what a walk met that was not complete."""
 _SHARE_OF_NAMES = 2
 """One in so many of the limit is added for the names of what was found: an index of a list of millions takes long."""
 
@@ -61,14 +63,22 @@ class HolderSearch:
             Address and chain; several of one block only if they differ.
         """
         roots = list(self._roots)
-        paths, tensors, is_complete = self._references(roots, wanted, set(), most_paths)
+        paths, tensors, tree, is_complete = _native.find_references(
+            roots,
+            self._memory_kinds,
+            self._reference_kinds,
+            self._late_kinds,
+            wanted,
+            self._left_ns() * _WALK // _WHOLE,
+            most_paths,
+        )
         named = [(self._address_of(path[-1]), self._text(path)) for path in paths]
         del paths
         missing = wanted.keys() - {address for address, _ in named}
         found = [(address, text) for address, text in named if text]
         if missing:
             behind = self._behind(tensors, missing)
-            for path in self._references(roots, {}, set(behind), 1)[0] if behind else ():
+            for path in _native.paths_to(tree, set(behind)):
                 reached = behind[id(path[-1])]
                 if text := self._text(path):
                     found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
@@ -76,7 +86,7 @@ class HolderSearch:
                 del path
         if is_worth(missing) and is_complete and self._left_ns() > 0:
             found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
-        del tensors, roots
+        del tensors, tree, roots
         return list(dict.fromkeys(found))
 
     def _in_cycles(self, roots: list[Any], missing: set[int], reached: set[int]) -> Iterator[tuple[int, str]]:
@@ -119,21 +129,6 @@ class HolderSearch:
 
     def _left_ns(self) -> int:
         return max(self._until - thread_time_ns(), 0)
-
-    def _references(
-        self, roots: list[Any], addresses: dict[int, Any], objects: set[int], most_paths: int
-    ) -> tuple[list[list[Any]], list[Any], bool]:
-        paths, tensors, is_complete = _native.find_references(
-            roots,
-            self._memory_kinds,
-            self._reference_kinds,
-            self._late_kinds,
-            addresses,
-            objects,
-            self._left_ns(),
-            most_paths,
-        )
-        return paths, tensors, is_complete
 
     def _behind(self, tensors: Iterable[Any], missing: set[int]) -> dict[int, dict[int, str]]:
         """Tensors that hold one of the blocks where no reference of Python shows it: as gradient, or in their graph.
