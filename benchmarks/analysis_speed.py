@@ -32,7 +32,7 @@ MILLION = 1_000_000
 
 
 class Limit(NamedTuple):
-    """What is promised for an analysis of one input."""
+    """The limits that are promised for an analysis of one input."""
 
     seconds: float
     peak_mib: float | None = None
@@ -78,7 +78,7 @@ def analyses_of_event_log(events: int = 10 * MILLION) -> Measurement:
 
 
 def exit_work(events: int = MILLION) -> Measurement:
-    """What is done when a run has ended: dumps, analyses and the summary, of one process."""
+    """The work after the end of a run: dumps, analyses and the summary, of one process."""
     return _measurement(
         f"exit work, run of {events:,} events",
         {

@@ -1,8 +1,8 @@
-"""Answers about jobs: seconds to sum a capture up, bytes per rank, and seconds to make an answer of ten thousand summaries.
+"""Answers about jobs: seconds to sum a capture up, bytes per rank, and seconds for an answer of ten thousand summaries.
 
-Run by itself it prints its tables: `python benchmarks/cluster_speed.py [--repeats N] [--events N] [--ranks N]`. Each sample is a fresh
-process with one thread for tables, as workers have. The summaries of a job are made from the real one of a capture: other ranks, places,
-peaks and, for every hundredth, another owner and a leak.
+Run by itself it prints its tables: `python benchmarks/cluster_speed.py [--repeats N] [--events N] [--ranks N]`. Each
+sample is a fresh process with one thread for tables, as workers have. The summaries of a job are made from the real one
+of a capture. Their ranks, places and peaks differ, and every hundredth holds 1 GiB more.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python benchmarks/dump_generator.py --events 1000000 --form csv OUTPUT_FOLDER
 
 The program that is made up trains in steps. Each operator is `ATEN_START`, `MALLOC` of its output, `ACCESS` (write the
-output), `ACCESS` (read an earlier block), `KERNEL_LAUNCH`, `ATEN_END` and the `FREE` of an earlier block. Blocks live
-for one to two windows of operators, so lives overlap as in a real run; a few are never freed. The driver (`HAL`) is
-asked for memory at the begin, and mstx ranges `step start` hold `OPERATORS_OF_STEP` operators each, with the mark MARK
-at their begin. `--change` makes another name of some operators, for comparisons.
+output) and `ACCESS` (read an earlier block). `KERNEL_LAUNCH`, `ATEN_END` and the `FREE` of an earlier block follow.
+Blocks live for one to two windows of operators, so lives overlap as in a real run; a few are never freed. The driver
+(`HAL`) is asked for memory at the begin, and mstx ranges `step start` hold `OPERATORS_OF_STEP` operators each, with the
+mark MARK at their begin. `--change` makes another name of some operators, for comparisons.
 
 Same arguments, same bytes: the random numbers have a fixed seed. Everything is made in whole columns.
 """
@@ -51,7 +51,7 @@ _Numbers = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is made."""
+    """The run to make."""
 
     events: int
     """About how many events; the last operator is always whole."""
@@ -62,7 +62,7 @@ class Recipe:
     stacks: bool = False
     """Whether every event has a Python stack."""
     analyses: str | None = None
-    """What the run was asked to analyse (`--analysis`), which the log notes among its settings; None for no settings."""
+    """The value of `--analysis`, which the log notes among its settings; None for no settings."""
     data_format: DataFormat = DataFormat.CSV
     """The form of its dumps (`--data-format`), noted likewise."""
 
@@ -94,7 +94,7 @@ def write_event_log(root: Path, recipe: Recipe) -> Path:
 
     Args:
         root: Where its directory is made; what is there is overwritten.
-        recipe: What is made.
+        recipe: The run to make.
 
     Returns:
         The directory of the process, `msmemscope_{pid}_{timestamp}_ascend`.
@@ -127,7 +127,7 @@ def write_input(root: Path, form: str, recipe: Recipe) -> tuple[Path, ...]:
     Args:
         root: A folder; it is created where missing.
         form: One of FORMS.
-        recipe: What is made.
+        recipe: The run to make.
 
     Returns:
         The directory of an event log, or the files of a dump, one per device.

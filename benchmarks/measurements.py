@@ -1,4 +1,4 @@
-"""What is measured: each measurement with its peer, and what is promised."""
+"""The measurements: each with its peer, and with the figure that is promised."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def thread_cost(threads: int) -> Measurement:
 
 
 def sampled_cost(name: str, unit: str, workload: str, target: Target) -> Measurement:
-    """What sampling of host memory adds to a workload, as it is by default."""
+    """The cost of sampling of host memory, with its defaults, for a workload."""
     loop = python(workload)
     return Measurement(
         name=name,

@@ -49,7 +49,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Target:
-    """What is promised for a row."""
+    """The promise for a row."""
 
     text: str
     holds: Callable[[dict[str, float]], bool]

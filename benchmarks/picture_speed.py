@@ -1,4 +1,4 @@
-"""What people look at: the report, the viewer and `live`, beside the pages of memray and of memory_viz.
+"""The views that people look at: the report, the viewer and `live`, beside the pages of memray and of memory_viz.
 
 Run by itself it prints its tables: `python benchmarks/picture_speed.py [--repeats N]`. The page of memory_viz loads its
 script from the network, so of it only the making of the file is measured.
@@ -206,7 +206,7 @@ def _timed(viewer: RunningViewer, question: str) -> float:
 
 
 def _questions(process: dict[str, Any]) -> Iterator[str]:
-    """What a user's hand asks: windows of every width, moments, filters."""
+    """The questions that a user's hand asks: windows of every width, moments, filters."""
     chance = np.random.default_rng(1)
     length = process["axis"]["length"]["time"]
     rows = process["axis"]["length"]["events"]

@@ -21,7 +21,7 @@ def chosen_measurements(words: list[str]) -> list[Measurement]:
 
 
 def machine() -> dict[str, str | int]:
-    """What the figures depend on."""
+    """The machine, as far as the figures depend on it."""
     model = next(
         (
             line.split(":")[1].strip()

@@ -1,4 +1,4 @@
-"""What watching memory costs: the checksum beside XXH3 of the xxhash package, and a training step that is watched."""
+"""The cost of watching memory: the checksum beside XXH3 of the xxhash package, and a training step that is watched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the site does to pages: links to files that are no pages, and docstrings that were written for `help()`."""
+"""The changes that the site makes to pages: links to files that are no pages, and docstrings written for `help()`."""
 
 from __future__ import annotations
 

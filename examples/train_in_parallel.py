@@ -7,9 +7,9 @@ Observed, each rank gets a capture, and `msmemscope fits` says whether the job f
 
     vnpu run --compute=none --ranks=8 -- msmemscope --device=npu python train_in_parallel.py --size=7b
 
-The layers are cut as Megatron cuts them: attention heads and the network's width over the tensor group, layers over the
-pipeline group, which runs one forward and one backward in turn, gradients summed over the data group. Weights, gradients
-and the moments of AdamW are bfloat16, layers are checkpointed.
+The layers are cut as Megatron cuts them. The tensor group shares attention heads and the network's width, the pipeline
+group shares layers. The pipeline group runs one forward and one backward in turn, and the data group sums gradients.
+Weights, gradients and the moments of AdamW are bfloat16, layers are checkpointed.
 """
 
 from __future__ import annotations

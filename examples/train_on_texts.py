@@ -38,7 +38,7 @@ def limit_memory(mebibytes: int) -> None:
 
 
 def main() -> None:
-    """Train; the texts of one step are as long as all others, but for one of them."""
+    """Train; one text of one step is longer than all others."""
     parser = argparse.ArgumentParser(description="Train on texts, one of them long.")
     parser.add_argument("--device", default="cpu", choices=("cpu", "npu", "cuda"), help="where to train")
     parser.add_argument("--room", type=int, default=384, metavar="MIB", help="memory that may be taken on the CPU")

@@ -1,8 +1,8 @@
 """Prints the table of measures: `python -m tests.measures`, or `make measures`.
 
 Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU. The answers are
-compared with that truth. The programs are the leak zoo, the zoo of host memory, planted inefficiencies, owners of
-tensors, reasons to run out of memory, and programs after public reports.
+compared with that truth. The programs are the leak zoo, the zoo of host memory, planted inefficiencies and owners of
+tensors. There are also reasons to run out of memory, and programs after public reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Allocates and frees a small tensor again and again, at some depth of Python calls, and prints the time of a pair.
 
-The same file runs alone, under the tool and under its peers, so it knows none of them; but for the recorder that
-torch_npu has built in, which only the program itself can turn on.
+The same file runs alone, under the tool and under its peers, so it knows none of them. The exception is the built-in
+recorder of torch_npu, which only the program itself can turn on.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ WARM_UP = 1_000
 
 
 class EmptyMode(TorchDispatchMode):
-    """What any collector built on TorchDispatchMode costs at least."""
+    """The least cost of any collector built on TorchDispatchMode."""
 
     def __torch_dispatch__(
         self, function: Any, _types: Any, arguments: Any = (), keywords: dict[str, Any] | None = None

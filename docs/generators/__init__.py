@@ -1,1 +1,1 @@
-"""What `make docs` writes, one module per kind of page or picture."""
+"""The writers of `make docs`, one module per kind of page or picture."""

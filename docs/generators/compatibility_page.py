@@ -1,8 +1,9 @@
 """docs/compatibility.md, from the results of runs in compatibility.jsonl.
 
-A line is a run that was made: `package`, `version`, `device`, `checked` (what the program does, a colon, what was compared),
-`result` and `detail`, all of them texts. `make test-training` writes such lines into the file that the variable
-MSMEMSCOPE_COMPATIBILITY names. Of the same package, version, device and check the last line counts.
+A line is a run that was made: `package`, `version`, `device`, `checked`, `result` and `detail`, all of them texts.
+`checked` has what the program does, a colon, and what was compared. `make test-training` writes such lines into the
+file that the variable MSMEMSCOPE_COMPATIBILITY names. Of the same package, version, device and check the last line
+counts.
 """
 
 from __future__ import annotations

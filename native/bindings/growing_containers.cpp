@@ -44,7 +44,7 @@ struct Growing {
     std::size_t place;
 };
 
-// What earlier looks saw; used under the GIL only.
+// The results of earlier looks; used under the GIL only.
 struct Looks {
     Table containers;
     Table classes;

@@ -12,8 +12,8 @@ namespace msmemscope {
 //
 // One look. Lists, dictionaries, sets and deques count, and so do the objects of each class of the program.
 // - roots: list of objects, as in reference_search.h.
-// - first_roots: how many of them are the program's. What these refer to is looked at before what that refers to, and
-//   all of it before the other roots.
+// - first_roots: how many of them are the program's. The walk from these is done before the other roots, and it is
+//   breadth-first.
 // - deque: the type of deques.
 // - limit_ns: time of the thread's processor.
 // - most: how many are returned, those that have grown by most.
@@ -26,8 +26,8 @@ PyObject* growing_containers(PyObject* self, PyObject* arguments);
 // METH_NOARGS: forget_containers(), as in a forked process: nothing was looked at yet.
 PyObject* forget_containers(PyObject* self, PyObject* arguments);
 
-// METH_VARARGS: await_container_look(delay_ns, look): calls look() once, from the main thread between two of its
-// instructions, when a sample of host memory is taken that much later. A delay below 0 awaits no look any more.
+// METH_VARARGS: await_container_look(delay_ns, look): calls look() once, when a sample of host memory is taken that
+// much later. The main thread does so between two of its instructions. A delay below 0 awaits no look any more.
 PyObject* await_container_look(PyObject* self, PyObject* arguments);
 
 // METH_VARARGS: note_container(address, chain, container_type, entry_type, entries, first_entries, first_sequence,

@@ -50,7 +50,7 @@ void the_least_limit_holds() {
     CHECK_EQUAL(group_memory().used, 0U);  // no such file
 }
 
-// What the kernel can drop at once does not bring the limit near.
+// Pages that the kernel can drop at once do not bring the limit near.
 void pages_of_files_do_not_count_near_the_limit() {
     const ScratchFolder scratch;
     const auto own = scratch.path() / "all/memory/own";

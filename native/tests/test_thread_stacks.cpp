@@ -102,7 +102,7 @@ int main() {
     for (const auto& [place, bytes] : found) {
         CHECK(bytes <= least + 100 * kKiB);
     }
-    // What is known is not told again.
+    // Known bytes are not told again.
     CHECK(measured(*stacks, ThreadStacks::kMost).empty());
 
     for (Waiting& one : threads) {

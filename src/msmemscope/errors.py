@@ -36,8 +36,8 @@ class MsmemscopeError(Exception):
     """Anything that can be explained to the user in one line and a hint.
 
     Args:
-        message: What is wrong, with the value concerned.
-        hint: What to do about it, if there is something to say.
+        message: The fault, with the value concerned.
+        hint: Advice, if there is some.
     """
 
     exit_status: int = EXIT_STATUS_FAILURE
@@ -54,11 +54,11 @@ class UsageError(MsmemscopeError):
     """The command line asks for something that is not accepted.
 
     Args:
-        message: What is wrong, in words that do not repeat the fields below.
+        message: The fault, in words that do not repeat the fields below.
         option: The option concerned as the user knows it (`--level`), if one is.
         value: The value that was given, if one was.
-        accepted: What is accepted instead.
-        hint: What to do about it, if there is something to say.
+        accepted: The accepted values.
+        hint: Advice, if there is some.
     """
 
     exit_status = EXIT_STATUS_USAGE
@@ -117,9 +117,9 @@ class LaunchError(MsmemscopeError):
     """The program to be observed cannot be started.
 
     Args:
-        message: What is wrong, with the program concerned.
+        message: The fault, with the program concerned.
         exit_status: 127 if the program was not found, 126 if it cannot be executed.
-        hint: What to do about it, if there is something to say.
+        hint: Advice, if there is some.
     """
 
     def __init__(self, message: str, *, exit_status: int, hint: str | None = None) -> None:

@@ -1,8 +1,14 @@
-"""English prose of the pages: short sentences, plain subjects. CONTRIBUTING.md also has the rules that no test can measure."""
+"""English prose of pages and docstrings: short sentences, plain subjects.
+
+CONTRIBUTING.md also has the rules that no test can measure.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("", "docs", "native", "ui", "vnpu")
 PAGES = [str(page.relative_to(ROOT)) for folder in FOLDERS for page in sorted((ROOT / folder).glob("*.md"))]
 ENGLISH = [page for page in PAGES if not page.endswith((".zh.md", ".zh-CN.md"))]
+
+CODE = ("benchmarks", "docs", "examples", "src", "tests", "vnpu")
 
 MOST_WORDS = 25
 FORMS = re.compile(r"\b(of which|that is to say|but for)\b", re.IGNORECASE)
@@ -74,4 +82,38 @@ def test_each_rule_is_found_where_it_is_broken() -> None:
 def test_sentences_are_short_and_plain(page: str) -> None:
     """At most 25 words, no subject that begins with "What", none of the forms that take a second reading."""
     found = [f"{page}:{finding}" for finding in findings((ROOT / page).read_text(encoding="utf-8"))]
+    assert not found, "\n".join([f"{len(found)} sentences break the rules of CONTRIBUTING.md", *found])
+
+
+def docstrings(code: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring of a module, those of attributes too; an argument is an item of a list."""
+    for node in ast.walk(ast.parse(code)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for statement in node.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                text = statement.value.value
+                if isinstance(text, str):
+                    yield statement.lineno, re.sub(r"(?m)^    \**\w+: ", "- ", inspect.cleandoc(text))
+
+
+def test_docstrings_are_read_as_pages() -> None:
+    """Modules, functions, attributes; the name of an argument is no word of its sentence."""
+    code = '"""What it is."""\n\nmost = 3\n"""So many."""\n\ndef walk():\n    """Walk.\n\n    Args:\n        what: Two.\n    """\n'
+    assert list(docstrings(code)) == [
+        (1, "What it is."), (4, "So many."), (7, "Walk.\n\nArgs:\n- Two."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", CODE)
+def test_docstrings_are_short_and_plain(folder: str) -> None:
+    """The rules of the pages, for the docstrings of the files that git knows."""
+    listed = subprocess.run(["git", "ls-files", "-z", f"{folder}/*.py"], cwd=ROOT, check=True, capture_output=True)
+    found = [
+        f"{name}:{start + int(line) - 1}:{finding}"
+        for name in filter(None, listed.stdout.decode().split("\0"))
+        if (ROOT / name).exists()
+        for start, text in docstrings((ROOT / name).read_text(encoding="utf-8"))
+        for line, _, finding in (one.partition(":") for one in findings(text))
+    ]
     assert not found, "\n".join([f"{len(found)} sentences break the rules of CONTRIBUTING.md", *found])

@@ -2,7 +2,7 @@
 
     python -m tests.golden.dump_inputs FOLDER
 
-The run: an operator allocates block A, writes it, reads its second half; the step ends; the driver gives 2 MiB, block B
+The run: an operator allocates block A, writes it, reads its second half; the step ends. The driver gives 2 MiB, block B
 is allocated, A is freed. B and the driver's memory are alive at the end.
 """
 

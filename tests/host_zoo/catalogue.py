@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tests.support.program_headers import read_header
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PROGRAMS: Final = Path(__file__).with_name("programs")
-KINDS: Final = ("host memory", "healthy")
+HEALTHY: Final = "healthy"
+KINDS: Final = ("host memory", HEALTHY)
+FIXED: Final = "fixed"
+"""The argument with which a program does not keep what it keeps without."""
 KEPT_HEAP: Final = "kept heap"
 """Memory that the program has freed and the C library keeps."""
 THINGS: Final = (
@@ -19,16 +25,17 @@ THINGS: Final = (
 
 @dataclass(frozen=True)
 class HostProgram:
-    """One program of the zoo."""
+    """One program of the zoo, as it is or repaired."""
 
     path: Path
+    arguments: tuple[str, ...]
     kind: str
     """One of KINDS."""
     cause: str
     what: str
     """One of THINGS: what grows, or seems to."""
     holders: tuple[str, ...]
-    """Words of which the name of the holder has one; empty where no container of Python holds it."""
+    """The name of the holder has one of these words; empty where no container of Python holds it."""
     mebibytes: tuple[float, float] | None
     """Between which its own count of what it keeps lies; None of a healthy one."""
     lines: frozenset[int]
@@ -36,13 +43,13 @@ class HostProgram:
 
     @property
     def name(self) -> str:
-        """Folder and file: `leaks/answer_log`."""
-        return f"{self.path.parent.name}/{self.path.stem}"
+        """File and arguments: `answer_log fixed`."""
+        return " ".join((self.path.stem, *self.arguments))
 
     @property
     def is_healthy(self) -> bool:
         """Whether nothing may be found."""
-        return self.kind == "healthy"
+        return self.kind == HEALTHY
 
 
 def host_programs() -> list[HostProgram]:
@@ -52,17 +59,30 @@ def host_programs() -> list[HostProgram]:
         KeyError: A header lacks a field.
         ValueError: A value is no Python literal.
     """
-    return [_read(path) for path in sorted(PROGRAMS.glob("*/*.py"))]
+    return [program for path in sorted(PROGRAMS.glob("*.py")) for program in _read(path)]
 
 
-def _read(path: Path) -> HostProgram:
+def _read(path: Path) -> Iterator[HostProgram]:
     header = read_header(path)
-    return HostProgram(
+    fields = header.fields
+    yield HostProgram(
         path=path,
-        kind=header.fields["kind"],
-        cause=header.fields["cause"],
-        what=header.fields["what"],
-        holders=tuple(header.fields["holder"]),
+        arguments=(),
+        kind=fields["kind"],
+        cause=fields["cause"],
+        what=fields["what"],
+        holders=tuple(fields["holder"]),
         mebibytes=header.mebibytes,
         lines=header.lines,
     )
+    if FIXED in fields:
+        yield HostProgram(
+            path=path,
+            arguments=(FIXED,),
+            kind=HEALTHY,
+            cause=fields[FIXED],
+            what=fields["what"],
+            holders=(),
+            mebibytes=None,
+            lines=frozenset(),
+        )

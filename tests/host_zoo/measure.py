@@ -1,8 +1,8 @@
 """Runs the zoo of host memory as users would, and judges each first line: `python -m tests.host_zoo.measure [names]`.
 
-A first line about growth is right if it says that host memory grows, and by nearly the true amount, and names a line to
-blame or the holder. It is half right if it only says that host memory grows. Silence is a first line that finds
-nothing: of a healthy program it is right. Everything else is wrong. The truth is what the program counted in that run.
+A right first line about growth says that host memory grows, by nearly the true amount. It also names a line to blame or
+the holder. A line is half right if it only says that host memory grows. Silence is a first line that finds nothing: of
+a healthy program it is right. Everything else is wrong. The truth is what the program counted in that run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TITLE: Final = "msmemscope: "
 _GROWTH: Final = "host memory"
 """How a first line about growth begins."""
 _HELD_BY: Final = "held by "
-"""What stands before the name of the holder."""
+"""The words before the name of the holder."""
 _KEPT_FREE: Final = "kept by the C library"
-"""What a first line says of memory that is kept though it is free: no line has made it."""
+"""The words of a first line about memory that is kept though it is free: no line has made it."""
 _TRUTH: Final = re.compile(r"^truth: ([\d.]+) resident: (-?[\d.]+)$", re.MULTILINE)
 _SIZE: Final = re.compile(r"([\d.]+) (KiB|MiB|GiB)")
 _MEBIBYTES: Final = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
@@ -46,7 +46,7 @@ class Judged:
     verdict: str
     """The first line."""
     truth_mebibytes: float
-    """What the program keeps by its own count."""
+    """The amount that the program keeps by its own count."""
     resident_mebibytes: float
     """By which its resident memory grew."""
 
@@ -95,7 +95,7 @@ def run_program(program: HostProgram, folder: Path, on_npu: Mapping[str, str] | 
     """
     output = folder / "out"
     runner = () if on_npu is None else (Path(__file__).with_name("on_npu.py"),)
-    words = [*tool.TOOL, f"--output={output}", "--", sys.executable, *runner, program.path.name]
+    words = [*tool.TOOL, f"--output={output}", "--", sys.executable, *runner, program.path.name, *program.arguments]
     run = tool.run(words, output=output, folder=program.path.parent, variables=on_npu)
     counted = _TRUTH.search(run.stdout)
     if counted is None:
@@ -114,7 +114,7 @@ def measure(chosen: Sequence[HostProgram]) -> Iterable[Judged]:
 
 
 def as_measure(judged: Iterable[Judged], device: str) -> list[Measure]:
-    """Sum up as rows of the table of measures: growth that is found, and healthy programs of which nothing is.
+    """Sum up as rows of the table of measures: growth that is found, and healthy programs without a finding.
 
     Every first line that finds something counts as found, also of a healthy program.
 

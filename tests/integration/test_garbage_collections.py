@@ -113,7 +113,7 @@ assert [type(one).__name__ for one in gc.callbacks] == ["Callback"]
 
 
 def test_collection_of_events_may_end_while_the_collector_works(tmp_path: Path) -> None:
-    """What is freed behind it was not freed by the collector. Callbacks of the program stay, and are not compared."""
+    """The collector has made none of the frees behind that end. Callbacks of the program stay, and are not compared."""
     program, output = tmp_path / "ends.py", tmp_path / "out"
     program.write_text(ENDS_WITHIN)
     run = tool.run([*tool.TOOL, f"--output={output}", "--", sys.executable, program], output=output)

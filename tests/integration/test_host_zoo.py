@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BY_DAY = ("leaks/answer_log", "leaks/log_buffer", "leaks/sensor_windows", "leaks/background_tasks",
-          "healthy/reservoir_sample", "healthy/loaded_dataset")  # fmt: skip
+BY_DAY = ("answer_log", "log_buffer", "sensor_windows", "background_tasks", "reservoir_sample", "loaded_dataset")
 NOT_RIGHT = {
-    "leaks/heartbeat_threads": "half of its threads are there before their stacks are worth a log",
-    "leaks/index_worker": "the first 8 MiB of a program without torch are not recorded",
-    "leaks/log_follower": "likewise",
-    "leaks/error_page": "likewise",
-    "leaks/request_records": "likewise",
-    "leaks/failed_requests": "likewise",
-    "leaks/sessions_by_user": "likewise",
+    "heartbeat_threads": "half of its threads are there before their stacks are worth a log",
+    "index_worker": "the first 8 MiB of a program without torch are not recorded",
+    "log_follower": "likewise",
+    "error_page": "likewise",
+    "request_records": "likewise",
+    "failed_requests": "likewise",
+    "sessions_by_user": "likewise",
 }
 """Programs whose first line is not right, or not each time, and why."""
 
@@ -59,7 +58,7 @@ def test_every_header_is_whole() -> None:
 )
 def test_a_first_line_is_judged(verdict: str, outcome: Outcome) -> None:
     """By its kind, its amount, and the line or the holder."""
-    program = next(one for one in host_programs() if one.name == "leaks/background_tasks")
+    program = next(one for one in host_programs() if one.name == "background_tasks")
     assert judge(program, verdict.format(line=min(program.lines)), 90.0) is outcome
 
 

@@ -151,7 +151,7 @@ def test_a_compiled_module_warns_of_no_hooks(tmp_path: Path) -> None:
 
 
 def test_calls_that_overlap_are_counted(tmp_path: Path) -> None:
-    """But for those before the first overlap was seen."""
+    """Except for those before the first overlap was seen."""
     run, steps = _run(tmp_path, _THREADS)
     assert run.returncode == 0, run.stderr
     assert 47 <= steps <= 53

@@ -40,7 +40,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Picture]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_looks_as_it_did(name: str, taken: dict[str, Picture], tmp_path: Path) -> None:
-    """But for the letters."""
+    """Except for the letters."""
     found = difference(taken[name], kept(name))
     path = tmp_path / f"{name}.png"
     path.write_bytes(write_png(taken[name]))

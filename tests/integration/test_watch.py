@@ -198,7 +198,8 @@ def test_an_overrun_names_the_neighbour(tmp_path: Path) -> None:
     program = f"""{FAULTY}
 library.define("fill(Tensor(a!) x) -> ()")
 blocks = sorted((torch.zeros(16) for _ in range(50)), key=torch.Tensor.data_ptr)
-first, second = blocks[20:22]
+# Those that are nearest to each other: nothing else lies between them.
+first, second = min(zip(blocks, blocks[1:]), key=lambda pair: pair[1].data_ptr() - pair[0].data_ptr())
 
 def fill(x):
     ctypes.memset(second.data_ptr(), 1, 8)

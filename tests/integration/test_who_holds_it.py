@@ -104,7 +104,7 @@ print(search.chains(dict(wanted), most_paths=1))
 
 
 def test_variables_of_the_program_are_named_where_the_rest_takes_too_long(tmp_path: Path) -> None:
-    """What a walk has met before its time is over is named, with what a graph has saved."""
+    """The search names all that a walk met before its time was over, with what a graph has saved."""
     program = """
 import types, sys, torch
 from msmemscope.capture.holder_search import HolderSearch

@@ -129,7 +129,7 @@ def growing_then_shrinking() -> None:
 
 
 def per_epoch_buffers() -> None:
-    """What an epoch of four steps collects is dropped at its end."""
+    """At its end, an epoch of four steps drops all that it has collected."""
     collected: list[torch.Tensor] = []
     for step in range(2 * STEPS):
         if step % 4 == 0:

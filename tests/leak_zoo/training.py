@@ -1,4 +1,4 @@
-"""What training loops keep: optimizers, averages, checkpoints, batches, buffers of threads."""
+"""The things that training loops keep: optimizers, averages, checkpoints, batches, buffers of threads."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def batches_dropped() -> None:
 
 
 def cross_thread_free() -> None:
-    """What this thread allocates another one frees, two steps later."""
+    """Another thread frees the tensors that this one allocates, two steps later."""
     handed: queue.Queue[torch.Tensor | None] = queue.Queue()
     freed = threading.Semaphore(0)
 

@@ -42,7 +42,7 @@ def losses_with_graphs() -> None:
 
 
 def optimizer_only() -> None:
-    """What is kept of each step, beside a training that is as it should be."""
+    """Each step keeps a tensor, beside a training that is as it should be."""
     model = _model()
     optimizer = torch.optim.Adam(model.parameters())
     kept = []

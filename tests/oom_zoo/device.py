@@ -17,7 +17,7 @@ def _bytes(mebibytes: int) -> dict[str, object]:
 
 
 def fragmentation_by_splitting() -> None:
-    """Large blocks are cut up into pieces, of which every other one is kept."""
+    """Large blocks are cut up into pieces, and every other piece is kept."""
     whole = [torch.empty(**_bytes(200)) for _ in range(3)]
     del whole
     pieces = [torch.empty(**_bytes(49)) for _ in range(12)]  # CAUSE fragmentation by splitting
@@ -40,7 +40,7 @@ def fragmentation_by_splitting_in_steps() -> None:
 
 
 def fragmentation_by_pinning() -> None:
-    """What describes a result lies where its large buffer was, and holds it."""
+    """The notes about a result lie where its large buffer was, and hold it."""
     notes, results = [], []
     for _ in range(3):
         buffer = torch.empty(**_bytes(220))
@@ -53,7 +53,7 @@ def fragmentation_by_pinning() -> None:
 
 
 def two_streams() -> None:
-    """What one stream has cached the other one cannot have."""
+    """One stream cannot have the memory that the other one has cached."""
     side = torch.npu.Stream()
     held = []
     with torch.npu.stream(side):

@@ -103,7 +103,7 @@ def retry_inside_except() -> None:
 
 
 class _Prediction:
-    """What a model says of one batch, which it refers to."""
+    """The scores that a model gives to one batch, with a reference to that batch."""
 
     def __init__(self, batch: _Batch, scores: torch.Tensor) -> None:
         self.batch, self.scores = batch, scores

@@ -137,7 +137,7 @@ def checkpoint_copied() -> None:
 
 
 def checkpoint_saved() -> None:
-    """What is saved is put together in one piece on the device before."""
+    """The program puts the state together in one piece on the device before it saves it."""
     model = Model(18)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     for step in range(4):

@@ -14,7 +14,7 @@ _BLAMED: Final = re.compile(r"#\s*BLAME\b")
 
 
 class ProgramHeader(NamedTuple):
-    """What a program says of itself."""
+    """The facts that a program states about itself."""
 
     fields: dict[str, Any]
     lines: frozenset[int]

@@ -44,7 +44,7 @@ class UnwindError(Exception):
 
 
 def allocated_bytes() -> int:
-    """What torch has given out: its allocator's figure, or for the cpu the bytes of the storages held here."""
+    """The bytes that torch gave out: its allocator's figure, or for the cpu the bytes of the storages held here."""
     if ON_NPU:
         return torch.npu.memory_allocated()
     storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors.values()}
@@ -155,7 +155,7 @@ def perform(command: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def block(command: dict[str, Any]) -> Any:
-    """What a line asks to be within; an exception is caught as many blocks out as it says."""
+    """The block that a line asks to be within; an exception is caught as many blocks out as it says."""
     within = (
         msmemscope.collect(**command["settings"])
         if command["do"] == "collect"

@@ -1,7 +1,7 @@
 """Torch decides by whether a mode is active how it computes these; prints what memory each took and gave back.
 
-Arguments: the file to write to; the device, `cpu` or `npu`; `mode` for a program that has a mode of its own, `calls` for
-one that begins recording by a call.
+Arguments: the file to write to; the device, `cpu` or `npu`; `mode` or `calls`, if wanted. With `mode` the program has a
+mode of its own; with `calls` it begins recording by a call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A torch of three GPUs of which one is used, to take snapshots of, into the folder of the argument; asking about another one would begin to use it."""
+"""A torch that uses one of three GPUs, for snapshots in folder argv[1]; asking about another would begin its use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For --collect-mode=deferred: nothing is recorded before start() and after stop(), but for what is alive then."""
+"""For --collect-mode=deferred: nothing is recorded before start() and after stop(), except what is alive then."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs programs that use torch, each in a process that is forked after torch was imported, which takes longer than most.
+"""Runs programs that use torch, each in a process forked after the import of torch, which takes longer than most.
 
-Usage: forked.py FOLDER NAME ... What FOLDER/NAME.py writes goes to FOLDER/NAME.stdout and FOLDER/NAME.stderr; how it ended is
-printed as `program=NAME pid=NUMBER status=NUMBER`. With LEAVES_NO_RESULTS in the environment it ends its parent, the launcher,
-which would write dumps and summaries that nobody reads. See tests/support/forked.py.
+Usage: forked.py FOLDER NAME ... The output of FOLDER/NAME.py goes to FOLDER/NAME.stdout and FOLDER/NAME.stderr; its end
+is printed as `program=NAME pid=NUMBER status=NUMBER`. With LEAVES_NO_RESULTS in the environment it ends its parent, the
+launcher, which would write dumps and summaries that nobody reads. See tests/support/forked.py.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ LIMIT_S = 10.0
 
 
 class TimeIsUpError(BaseException):
-    """What the handler raises; nothing in torch catches it."""
+    """The exception that the handler raises; nothing in torch catches it."""
 
 
 def raise_it(_number: int, _frame: object) -> None:

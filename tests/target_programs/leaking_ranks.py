@@ -1,4 +1,4 @@
-"""A job of several ranks, each of which trains and keeps a tensor per step at the same line.
+"""A job of several ranks; each rank trains and keeps a tensor per step at the same line.
 
 Arguments: how many ranks, how many steps.
 """

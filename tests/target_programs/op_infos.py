@@ -1,10 +1,10 @@
-"""Calls the operators that torch's own tests know, in several ways, and writes down all that a program can see of each call.
+"""Calls the operators of torch's own tests in several ways, and writes down all that a program can see of each call.
 
-Arguments: the file to write to; the byte that memory is filled with when it is handed out and, inverted, when it is given back,
-so that results that are read from memory that nobody wrote differ where the byte does; how many samples to call each operator
-with; the numbers of entries of torch's list, as FIRST:END, or names of entries.
+Arguments: the file to write to; a byte; the number of samples per operator; names of entries of torch's list, or
+numbers as FIRST:END. The byte fills memory that is handed out; the inverted byte fills memory that is given back. So
+results that are read from memory that nobody wrote differ where the byte does.
 
-Each line is a call, a tab, and what came of it. An entry begins with a line of its own, so that it is known where a process died.
+Each line is a call, a tab, and what came of it. An entry begins with a line of its own, to show where a process died.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONFIG = ProfilerConfig(
 
 
 class Call(NamedTuple):
-    """What is called, and with what."""
+    """A function, and the arguments to call it with."""
 
     function: Callable[..., Any]
     arguments: list[Any]
@@ -103,7 +103,7 @@ def observed(call: Call, *, with_bits: bool = True) -> str:
     """Call, and return what came of it: its results, what it did to its arguments, its warnings, and its memory.
 
     Args:
-        call: What to call.
+        call: The function, and its arguments.
         with_bits: Whether the bits of what it computes are compared, too.
     """
     torch.manual_seed(0)

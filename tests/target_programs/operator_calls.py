@@ -278,7 +278,7 @@ def recomputation() -> Any:
 
 @way
 def compiled() -> Any:
-    """Compiled code, of which some is traced to operators."""
+    """Compiled code; some of it is traced to operators."""
 
     def step(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         hidden = (x @ weight).relu().view(-1, 4) * 2

@@ -70,7 +70,7 @@ def early_rebind() -> None:
 
 
 def early_expression() -> None:
-    """What stands in the middle of an expression is freed at once."""
+    """Results in the middle of an expression are freed at once."""
     early = torch.empty(planted("early_allocation"), device=DEVICE)
     result = (tensor() * 2 + 1).relu()
     early.copy_(torch.ones(early.numel(), device=DEVICE))
@@ -147,7 +147,7 @@ def idle() -> None:
 
 
 def early_result() -> None:
-    """What its own operator wrote waits for its first use, while others are freed."""
+    """A block that its own operator wrote waits for its first use, while others are freed."""
     block = torch.zeros(planted("early_allocation"), device=DEVICE)
     other = tensor()
     del other

@@ -1,6 +1,6 @@
 """Trains a little under torch.profiler and prints the CPU memory that the profiler counts at ten points.
 
-Each point is marked by a tensor of a size that nothing else has, so that it can be found in a recording. What is printed
+Each point is marked by a tensor of a size that nothing else has, so that it can be found in a recording. The output
 is a JSON object: size of the mark to the bytes that were allocated since the profiler started, less those freed.
 """
 

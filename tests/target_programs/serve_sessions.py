@@ -16,7 +16,7 @@ WIDTH = 64
 
 
 class Sessions:
-    """What the server knows of its clients."""
+    """All that the server knows of its clients."""
 
     def __init__(self) -> None:
         self.keys: dict[str, torch.Tensor] = {}

@@ -1,7 +1,7 @@
 """Trains a little, the same way each time, with every fault that an analysis looks for.
 
-Usage: training_with_faults.py DEVICE STEPS END: `cpu` or `npu`; END is `return`, or `kill`: behind its last step the process
-ends its whole process group by SIGKILL, the launcher too. Prints the number of each step that it has ended.
+Usage: training_with_faults.py DEVICE STEPS END: `cpu` or `npu`; END is `return` or `kill`. With `kill` the process ends
+its whole process group by SIGKILL behind its last step, the launcher too. Prints the number of each ended step.
 """
 
 from __future__ import annotations

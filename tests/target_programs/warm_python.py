@@ -1,8 +1,8 @@
-"""Imports modules once, and then runs programs, each in a process that is forked after that. See tests/support/warm_process.py.
+"""Imports modules once, then runs programs, each in a process forked after that. See tests/support/warm_process.py.
 
-Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the whole
-environment or changes of it, the files for stdout and stderr, where it shall have others, the seconds that it has and whether it ends as Python does; the line that answers it has the
-number of the process and the status. It ends with stdin.
+Usage: warm_python.py MODULE ... Each line of stdin is a program as JSON: the words behind `python`, the folder, the
+whole environment or changes of it. It also has other files for stdout and stderr, if any, a limit in seconds, and
+whether it ends as Python does. The answer has the number of the process and the status. This Python ends with stdin.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 DEVICE: cpu (the write comes from ctypes, in the middle of an operator) or npu (the virtual NPU injects an overrun).
 WAY: how the victim is watched: tensor, address, or window and auto, where options say it.
 
-Everything runs in forked children, which print a line for each seed: with a fault what must be found, which is the
-operator, its call, and the bytes, as they were compared by the child itself.
+Everything runs in forked children, which print a line for each seed. With a fault the line has what must be found: the
+operator, its call, and the bytes, as the child itself compared them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def ranges_of(before: bytes, after: bytes) -> str:
 
 
 class FaultyOperators:
-    """Operators of the CPU, one of which writes the victim in one of its calls."""
+    """Operators of the CPU; one of them writes the victim in one of its calls."""
 
     def __init__(self) -> None:
         self.calls = {"plain": 0, "in_place": 0, "many": 0}
@@ -96,7 +96,7 @@ class FaultyOperators:
             self.library.impl(name, self.kernel(name), "CPU")
 
     def kernel(self, name: str) -> Callable[[Any], Any]:
-        """What the operator does: its own work, and at the chosen call the wrong write."""
+        """The actions of the operator: its own work, and at the chosen call the wrong write."""
 
         def work(x: Any) -> Any:
             self.calls[name] += 1

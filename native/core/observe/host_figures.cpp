@@ -94,7 +94,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     if (moment != Moment::kAny) {
         attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(moment)]);
     }
-    // What has no file on a disk is a part of what has a file.
+    // The part without a file on a disk is included in the part with a file.
     if (const std::uint64_t shared = shared_memory(); shared != 0) {
         attributes.number(format::AttributeKey::kSharedBytes, rounded(shared, kGrain));
     }

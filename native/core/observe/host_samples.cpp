@@ -34,7 +34,7 @@ constexpr std::uint64_t kFastNs = 250'000;
 constexpr std::uint64_t kSlowNs = 1'000'000;
 
 // A process that records nothing else begins a log when its live samples stand for this many bytes. Most processes that
-// load a framework never get there. What was allocated before has no line.
+// load a framework never get there. Older allocations have no line.
 constexpr std::uint64_t kWorthALogBytes = 8UL << 20U;
 constexpr std::uint64_t kPrivateWorthALogBytes = 64UL << 20U;
 // Samples that are followed at once: about 4 MiB. Where each allocation is recorded, the table is the limit.

@@ -16,7 +16,7 @@ constexpr std::uint64_t kFirstPauseNs = 1'000'000'000;
 constexpr std::uint64_t kShareOfTime = 100;
 // That are asked for in the middle of an allocation of the program.
 constexpr std::size_t kMostSamples = 4096;
-// What is told changes by so much of the block, at least.
+// A change is told if it is at least so much of the block.
 constexpr std::uint64_t kLeastChange = 16;
 // `labels` of a sample: the steps of 1 / kLeastChange^2 of it that are known to be in memory, plus 1; 0: all of it.
 constexpr std::uint32_t kSteps = kLeastChange * kLeastChange;
@@ -75,7 +75,7 @@ void tell(ProcessState& state, Asking asking) noexcept {
             return;
         }
         tell_of_samples(state, SIZE_MAX);
-        // What was told of a tensor is not kept: it could not be taken back.
+        // Facts about tensors are not kept: they could not be taken back.
         tell_of_tensors(state);
         const std::uint64_t end = clock_ns();
         state.resident_near_limit_ns.store(end + kShareOfTime * (end - now), std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // How much of the large blocks of the host is in memory: what a program allocates and never touches takes none.
 //
-// The kernel is asked beside a figure of host memory now and then, where the end may be near, and as a sampled block is
-// freed. Moments lie twice as far apart each time. Nothing here takes a lock or allocates.
+// The kernel is asked beside a figure of host memory now and then. It is also asked where the end may be near, and as a
+// sampled block is freed. Moments lie twice as far apart each time. Nothing here takes a lock or allocates.
 #pragma once
 
 #include <cstdint>

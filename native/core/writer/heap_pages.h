@@ -1,5 +1,5 @@
-// The pages of the heaps of the C library that are not in memory: a heap grows before it is touched, and malloc_trim
-// gives pages back. Nothing here takes a lock or allocates. It lies in ProcessState, which fork wipes.
+// The pages of the C library's heaps that are not in memory. A heap grows before it is touched, and malloc_trim gives
+// pages back. Nothing here takes a lock or allocates. It lies in ProcessState, which fork wipes.
 #pragma once
 
 #include <atomic>

@@ -8,8 +8,8 @@
 
 namespace msmemscope {
 
-// Figures are asked for on the stack of any thread, which may be small: callers choose small sizes. What does not fit
-// is left out. False if there is no such file, or it is empty.
+// Figures are asked for on the stack of any thread, which may be small: callers choose small sizes. The rest of a
+// longer file is left out. False if there is no such file, or it is empty.
 template <std::size_t kBytes>
 bool read_kernel_text(const char* path, char (&text)[kBytes]) noexcept {
     const int file = open(path, O_RDONLY | O_CLOEXEC);

@@ -16,8 +16,8 @@ struct ProcessMemory {
 
 ProcessMemory process_memory() noexcept;
 
-// The part of the resident memory that is shared without a file on a disk: mappings that processes share, and files in
-// memory such as those of /dev/shm. 0 where the kernel does not say. Takes about 20 us.
+// The part of the resident memory that is shared without a file on a disk. These are mappings that processes share, and
+// files in memory such as those of /dev/shm. 0 where the kernel does not say. Takes about 20 us.
 std::uint64_t shared_memory() noexcept;
 
 // Bytes of physical memory. Zeros where the kernel does not say.

@@ -119,8 +119,8 @@ struct ProcessState {
     std::atomic<std::uint64_t> host_unrecorded_bytes;
     ThreadStacks thread_stacks;
     std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
-    // When the first sample was, and when the kernel is asked again which of them are in memory: at any time, and where
-    // the limit of the control group is near.
+    // When the first sample was, and when the kernel is asked again which of them are in memory. Near the limit of the
+    // control group another time holds.
     std::atomic<std::uint64_t> resident_begin_ns;
     std::atomic<std::uint64_t> resident_due_ns;
     std::atomic<std::uint64_t> resident_near_limit_ns;

@@ -100,7 +100,7 @@ struct Settings {
     bool collect_kernels;    // level kernel
     bool collect_operators;  // level op
     HostSampling host_sampling;
-    // Of which one is sampled on average; 0: the usual number.
+    // One of so many bytes is sampled on average; 0: the usual number.
     std::uint64_t host_sample_bytes;
 
     bool observes(format::Device device) const noexcept { return devices.has(device); }

@@ -46,8 +46,8 @@ bool ThreadStacks::has(const ThreadStack& stack) const noexcept {
     return entries_[stack.slot].place.load(std::memory_order_acquire) == stack.place;
 }
 
-// The pages are asked for in pieces, from the upper end on, until one has none in memory: a frame may leave some pages
-// untouched, but hardly a whole piece. Where a piece is not mapped as a whole the stack ends in it.
+// The pages are asked for in pieces, from the upper end on, until a piece has none in memory. A frame may leave some
+// pages untouched, but hardly a whole piece. Where a piece is not mapped as a whole the stack ends in it.
 std::uint64_t ThreadStacks::resident_bytes(std::uint64_t place, std::uint64_t most_bytes) noexcept {
     const auto page = static_cast<std::uint64_t>(getpagesize());
     constexpr std::uint64_t kPiecePages = 64;

@@ -39,7 +39,7 @@ public:
     bool has(const ThreadStack& stack) const noexcept;
 
     // Asks the kernel for at most so many stacks, in turn. grew(stack, bytes) is called for each that has at least
-    // kLeastGrowth more than is known; if it returns true, these bytes are known from then on. Only one thread asks at
+    // kLeastGrowth more than is known. If it returns true, these bytes are known from then on. Only one thread asks at
     // a time: another one is turned away.
     template <typename Grew>
     void measure(std::size_t most, Grew grew) noexcept {

@@ -134,7 +134,7 @@ class Words(Accepted):
 
     Args:
         words: All that there are.
-        what: The word for each of them, for messages.
+        what: A word that stands for each of them in messages.
     """
 
     words: tuple[str, ...]

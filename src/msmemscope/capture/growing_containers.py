@@ -4,7 +4,7 @@ Where Python objects add up, the line that made them is often innocent: the faul
 look counts the entries of all containers that variables lead to, and the objects of each class. Those that have grown
 at several looks are recorded, with the chain of references to them and an estimate of their bytes.
 
-A look comes when a sample of host memory is taken, or a step ends, and a quarter of the run's time has passed since the
+A look comes at a sample of host memory or at the end of a step. A quarter of the run's time must have passed since the
 one before. All looks together take about a hundredth of the run's time. The last one comes as the process ends, and has
 the time of a search for holders. Nothing is kept alive and nothing changed. A look happens between two instructions of
 the program, so no allocator is at work.

@@ -27,7 +27,7 @@ _TAKES_OVER_AFTER = 3
 """Times in a row that another one must run before it counts instead of the first."""
 _MOST_OPEN = 64
 _ASKED_EACH_TIME = 64
-"""Calls of outermost modules, before each of which we ask for an optimizer. Later only one in as many asks: it takes 10 us,
+"""So many calls of outermost modules each ask for an optimizer first. Later only one in as many asks: it takes 10 us,
 and if there is one after all, its first step ends the watch."""
 
 

@@ -174,8 +174,8 @@ class _EndOfCall:
         self._ended(module)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy of the module that is made meanwhile, or after an interruption, gets one that does nothing, and that can
-        # be read where there is no msmemscope.
+        # A copy of the module may be made meanwhile, or after an interruption. It gets a hook that does nothing, and
+        # that can be read where there is no msmemscope.
         return getattr, (contextlib.nullcontext(), "__exit__")
 
 

@@ -24,7 +24,7 @@ __msmemscope_options() {
     esac
 }
 
-# What can stand behind a verb, or as the value of its option.
+# Words that can follow a verb or an option.
 __msmemscope_values() {
     case $1 in
 @VALUES@

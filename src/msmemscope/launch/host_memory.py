@@ -30,7 +30,7 @@ def host_memory_of(capture: Capture, read: Recording | None, *, at_any_size: boo
 
     Args:
         capture: Of the process.
-        read: What the analyses of leaks have read of it; None if they have not, or it was too much for a run.
+        read: The part that the analyses of leaks have read; None if they have not, or it was too much for a run.
         at_any_size: Whether to read it all the same.
     """
     if EventKind.HOST_MEMORY not in capture.kind_counts() or (read is None and not at_any_size):

@@ -77,6 +77,16 @@ def test_memory_that_was_never_touched_is_no_part() -> None:
     assert sizes(found, "end_bytes") == {BEFORE: 100, NUMPY_ARRAYS: 8, TENSORS: 12, UNKNOWN: 0}
 
 
+def test_the_byte_that_stands_for_nothing_kept_is_no_part() -> None:
+    """The parts add up to the byte where the C library keeps nothing: its figure is 1 then."""
+    trace = Trace()
+    for size in (100 * MEBIBYTE, 120 * MEBIBYTE):
+        trace.add(EventKind.HOST_MEMORY, device=-1, size=size, address=1)
+    found = account_for_host(trace.recording())
+    assert KEPT_FREE not in sizes(found, "peak_bytes")
+    assert found.parts["peak_bytes"].sum() == found.peak_bytes == 120 * MEBIBYTE
+
+
 def test_each_part_has_its_bytes_at_the_peak_and_at_the_end() -> None:
     """The unknown part is the rest."""
     found = account_for_host(run().recording())

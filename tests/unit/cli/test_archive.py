@@ -107,7 +107,7 @@ def test_verbs_say_the_same(line: list[str], archive: Path, capture: Path, capsy
 
 @pytest.mark.parametrize("line", [["events", "--definitions"], ["summary"]], ids=["events", "summary"])
 def test_texts_say_the_same(line: list[str], archive: Path, capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """But for the path, and for the line about the files of a folder."""
+    """Except for the path, and for the line about the files of a folder."""
     verb, *options = line
     texts = []
     for path in (capture, archive):

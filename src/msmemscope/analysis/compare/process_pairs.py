@@ -22,8 +22,8 @@ def paired_processes(
     Args:
         bases: The processes that are compared against.
         others: The processes that may be different.
-        paths: That both sides were read from, for messages.
-        steps: Of which both sides are, for messages.
+        paths: The places of both sides, for messages.
+        steps: The steps of both sides, for messages.
 
     Raises:
         UsageError: They cannot be told apart like that.

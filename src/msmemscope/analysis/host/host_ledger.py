@@ -164,13 +164,15 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     exact = _blocks(recording, sequences)
     kinds = samples.of_private_memory().by_kind(recording)
     sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
-    known = sum([*exact.values(), *sampled.values()], figures["kept"].to_numpy())
+    # In a log the C library keeps at least 1 byte: 0 stands for unknown.
+    kept = figures["kept"].replace(1, 0).to_numpy()
+    known = sum([*exact.values(), *sampled.values()], kept)
     rest = (figures["anonymous"] - known).to_numpy()
     # Behind the import of libraries it stays as it was then.
     before = np.maximum(rest[np.maximum.accumulate(np.where(is_set_up, np.arange(len(rest)), 0))], 0)
     parts = exact | sampled | {
         BEFORE: before,
-        KEPT_FREE: figures["kept"].to_numpy(),
+        KEPT_FREE: kept,
         FILES: figures["files"].fill_null(0).to_numpy(),
         SHARED_MEMORY: figures["shared"].to_numpy(),
     }  # fmt: skip
@@ -178,12 +180,10 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     rest = EMULATED if is_emulated(recording) else UNKNOWN
     peak, end = int(resident.argmax()), len(resident) - 1
     errors = {kind: part.alive(0, int(sequences[peak])).error_bytes for kind, part in kinds.items()}
-    # What the C library keeps is at least 1 in a log: 0 is not known.
-    is_shown = {part: bool((course > 1).any()) for part, course in parts.items()}
     rows = [
         (part, int(course[peak]), errors.get(part), int(course[end]))
         for part, course in parts.items()
-        if is_shown[part]
+        if (course > 0).any()
     ]
     rows.sort(key=lambda row: -row[1])
     moments = np.unique([*np.linspace(0, end, min(len(resident), MOST_MOMENTS - 1)).astype(int), peak])

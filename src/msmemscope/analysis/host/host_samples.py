@@ -67,8 +67,13 @@ class HostSamples:
     """The samples of a process."""
 
     rows: pl.DataFrame
-    """One per sample in the order of their records: `sequence`, `timestamp_ns`, `size` (of its block, as far as it is in
-    memory), `bytes` (that it stands for, so far), `end_sequence` (NEVER if it was not freed), STACK_COLUMNS, `function_kind` (empty where the function does not say it)."""
+    """One per sample in the order of their records: `sequence`, `timestamp_ns`, STACK_COLUMNS, and these columns.
+
+    - `size`: of its block, as far as it is in memory;
+    - `bytes`: those that it stands for, so far;
+    - `end_sequence`: NEVER if it was not freed;
+    - `function_kind`: empty where the function does not say it.
+    """
 
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:

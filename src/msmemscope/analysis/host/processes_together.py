@@ -1,7 +1,7 @@
 """The host memory of several processes of a job together: pages that they share count once.
 
 The kernel says of each page how many processes share it. The proportional memory of a process is the sum of its parts
-of pages: of n processes that share a page each has an nth of it. So these sums add up over processes (Linux,
+of pages. If n processes share a page, each has an nth of it. So these sums add up over processes (Linux,
 `Documentation/filesystems/proc.rst`, Pss). Figures are taken now and then. Between two of them the earlier one holds,
 and behind its last figure a process has nothing.
 """

@@ -7,8 +7,8 @@ low side. A search at the end of the process does not count: with the last funct
 
 The collector tells as well, by what it frees when it begins by itself. Searches take a hundredth of the time, and may
 come too late. When each object was done with is not known then, so it is said only that the collector alone freed them.
-It counts where one line allocated them in several steps, without those of the last one, and a search has found the
-cycle: here one at the end counts.
+It counts where one line allocated them in several steps, without those of the last one. A search must also have found
+the cycle; here one at the end counts.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _of_pool(recording: Recording, waiting: pl.DataFrame) -> WaitingCycles | Non
 
 
 def _collected(recording: Recording, bounds: ProcessSteps, noted: pl.DataFrame) -> Iterator[WaitingCycles]:
-    """What the collector freed at once, the most of each pool, without the newest blocks of each line.
+    """The blocks that the collector freed at once, the most of each pool, without the newest of each line.
 
     Args:
         recording: Of a process with steps.

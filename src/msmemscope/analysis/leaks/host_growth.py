@@ -8,7 +8,7 @@ program sets itself up in it. First without the free memory that is kept, then w
 takes can still leave gaps. Gaps become more until they fit what is asked for. So over few steps they must grow evenly.
 
 A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself, by
-samples alone: each of its lines must go on to make some, and the kernel's own figure must grow with it.
+samples alone. Each of its lines must go on to make some. The kernel's own figure must grow with it.
 
 Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or a
 program with tensors has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
@@ -89,7 +89,7 @@ _OF_GAPS_IN_FEW_STEPS: Final = _Steadiness(0.1, 0.4)
 
 
 class _Course(NamedTuple):
-    """What a course of figures was judged to be."""
+    """The judgement on a course of figures."""
 
     begin: int
     """The place of the figure from which on growth counts."""
@@ -375,7 +375,7 @@ def _growth_of_the_run(
         and site.samples >= _LEAST_SAMPLES
         and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
     )
-    # What is mapped and never touched takes no memory: of shared memory the kernel's figure alone counts.
+    # Untouched mappings take no memory: of shared memory the kernel's figure alone counts.
     is_growing &= not is_shared or growth >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * site.live_bytes)
     if not is_growing:
         return _not_growing(recording, resident, growth)

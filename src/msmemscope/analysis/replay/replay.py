@@ -87,7 +87,7 @@ def replay(
         allocations: Of the device.
         settings: Of the allocator.
         as_recorded: Whether new segments get their recorded addresses, and the driver has memory when it had some in the
-            recording: for the settings that the recording was made with.
+            recording. It is for the settings of the recording alone.
         from_states: Whether the allocator begins with its state when its recording began, where that is known: for
             these settings, too. Otherwise, and under others, the blocks in use then are allocated at the begin. Implied
             by `as_recorded`.

@@ -22,11 +22,10 @@ _EXAMPLE: Final = "msmemscope advise snapshot.pickle --capacity=32GiB"
 class AdviseCommand:
     """Try settings of the caching allocator, and leaks withdrawn, on the recording.
 
-    Shows what gains how many bytes of reserved memory at the peak, whether the job
-    would have fit, and the line to copy; then memory that is reserved and idle, and
-    why. PATH is a memory snapshot of torch (the
-    most exact), a capture folder, a folder of several, or a dump; without it, the
-    latest run.
+    Shows how many bytes of reserved memory each change gains at the peak, whether the
+    job would have fit, and the line to copy. Memory that is reserved and idle follows,
+    with its cause. PATH is a memory snapshot of torch (the most exact), a capture folder,
+    a folder of several, or a dump. Without it, the latest run is taken.
     """
 
     name = "advise"

@@ -34,7 +34,7 @@ class AnalyzeCommand:
     """Analyse what was recorded, by us or by MindStudio msMemScope.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
-    torch; without it, all processes of the latest run in the output folder. The result goes to stdout. Without KIND, its kinds
+    torch. Without it, all processes of the latest run in the output folder are taken. The result goes to stdout. Without KIND, its kinds
     are listed. The exit status is 0, or 2 if the input or an option is not accepted.
     """
 

@@ -30,10 +30,10 @@ _CHANGED_AT: Final = (1980, 1, 1, 0, 0, 0)
 class BugReportCommand:
     """Collect what a report of a fault needs, in one file to look through and to send.
 
-    In it are versions, what doctor says, the machine, and of the captures at PATH their
-    settings and facts, coverage, problems, counts, and the names and sizes of files. Not in
-    it are texts of events, call stacks, and contents of memory. Paths, names of users and
-    hosts, arguments and values of the environment are replaced, the same one always alike.
+    It has versions, the output of doctor, and the machine. Of the captures at PATH it has
+    settings and facts, coverage, problems, counts, and the names and sizes of files. It has
+    no texts of events, call stacks, or contents of memory. Paths, names of users and hosts,
+    arguments and values of the environment are replaced, the same one always alike.
     """
 
     name = "bug-report"

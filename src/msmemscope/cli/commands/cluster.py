@@ -29,8 +29,8 @@ _MOST_JOBS: Final = 4096
 class ClusterCommand:
     """Answer about all ranks of a job at once: who runs out first and why, who is unlike its peers, what leaks everywhere.
 
-    PATH is a folder with captures, however deep they lie in it, an archive, a dump, a pattern, or
-    a URL of an object store (s3://bucket/job-17); without it, the latest run.
+    PATH is a folder with captures at any depth, an archive, a dump, a pattern, or a URL of an object
+    store (s3://bucket/job-17). Without it, the latest run is taken.
     Captures that were looked at before are not read again.
     """
 

@@ -20,7 +20,7 @@ class ReportCommand:
     """Write what was recorded as one HTML page: what was found, memory over time, and the tables behind it.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump (CSV or DB), or a memory snapshot of
-    torch; without it, all processes of the latest run in the output folder. The page needs no network and no other file. An older page
+    torch. Without it, all processes of the latest run in the output folder are taken. The page needs no network and no other file. An older page
     of that name is replaced, another file only with --force.
     """
 

@@ -24,7 +24,7 @@ class StatsCommand:
     """Show the numbers of what was recorded: events, steps, blocks of each pool.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
-    (CSV or DB), or a memory snapshot of torch; without it, the latest run.
+    (CSV or DB), or a memory snapshot of torch. Without it, the latest run is taken.
     """
 
     name = "stats"

@@ -24,9 +24,9 @@ class SummaryCommand:
     """Show the summary of a run again: what was found first, then the peaks.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
-    (CSV or DB), or a memory snapshot of torch; without it, the latest run. Of a
-    capture it is the summary that the run ended with, of what the run was asked
-    for; a dump or a snapshot is searched for all that a summary can say.
+    (CSV or DB), or a memory snapshot of torch. Without it, the latest run is taken.
+    A capture has the summary that its run ended with, about the asked analyses.
+    A dump or a snapshot is searched for all that a summary can say.
     """
 
     name = "summary"

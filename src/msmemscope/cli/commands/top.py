@@ -25,7 +25,7 @@ class TopCommand:
     """Show the call sites that the most memory is from, a table per pool and device.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
-    (CSV or DB), or a memory snapshot of torch; without it, the latest run.
+    (CSV or DB), or a memory snapshot of torch. Without it, the latest run is taken.
     """
 
     name = "top"

@@ -30,10 +30,10 @@ class TreeCommand:
     """Show which calls memory is from: the call tree, the outermost frame first.
 
     PATH is a capture folder (msmemscope_*_ascend), a folder of several, a dump
-    (CSV or DB), or a memory snapshot of torch; without it, the latest run.
+    (CSV or DB), or a memory snapshot of torch. Without it, the latest run is taken.
 
-    What stands below a line is together what the line has: branches that are too
-    small or too deep are folded into one line with their number and sum.
+    The lines below a line add up to it. Branches that are too small or too deep are
+    folded into one line with their number and sum.
     """
 
     name = "tree"

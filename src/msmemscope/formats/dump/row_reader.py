@@ -80,9 +80,13 @@ class RowParts:
     """Rows of a dump whose texts have been taken apart, before their words are understood."""
 
     numbers: pl.DataFrame
-    """`sequence`, `timestamp_ns`, `allocation_id` (0: none), `extra` (u64), `address` (u64), `size`, `total`, `used`,
-    `process_used`, `device_used` (i64), null where not said; `process_id` (u32), null if not known; `thread_id` (u32);
-    `pinned` (bool)."""
+    """Null stands for figures that the dump does not say.
+
+    - i64: `sequence`, `timestamp_ns`, `allocation_id` (0: none), `size`, `total`, `used`, `process_used`, `device_used`;
+    - u64: `extra`, `address`;
+    - u32: `process_id`, `thread_id`;
+    - bool: `pinned`.
+    """
     words: LocalTexts
     """`Event/Event Type`."""
     device: LocalTexts

@@ -236,7 +236,7 @@ def in_lanes(slices: pl.DataFrame) -> pl.DataFrame:
     """Spread slices that overlap over several tracks: within one, a viewer takes them for calls of each other.
 
     Args:
-        slices: `what` they are, `begin` and `end` (numbers of events), `name`.
+        slices: Columns `what` (their kind), `begin` and `end` (numbers of events), `name`.
 
     Returns:
         `thread_id` (null), `lane` (the name of the track), `begin`, `end`, `name`.

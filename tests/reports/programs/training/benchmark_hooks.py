@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 
 class ActivationHook:
-    """Collects what a layer puts out, of which the sparsity is computed."""
+    """Collects the outputs of a layer, and computes their sparsity."""
 
     def __init__(self, layer):
         self.activation_outputs = []
