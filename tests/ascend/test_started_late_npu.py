@@ -191,7 +191,7 @@ def test_a_state_that_cannot_be_read(vnpu_environment: dict[str, str], tmp_path:
     run = tool.run(program, output=output, variables=vnpu_environment, folder=tmp_path)
     assert run.returncode == 0, run.stderr
     (line,) = [text for text in run.stderr.splitlines() if "caching allocator" in text and "msmemscope" in text]
-    assert "what it held when collection began could not be recorded: RuntimeError: no snapshots today" in line
+    assert "its memory when collection began could not be recorded: RuntimeError: no snapshots today" in line
     recording = recording_of(output)
     assert not replay_recording(recording, ReplayOptions()).devices
     assert "no snapshots today" in recording.facts["unobserved.allocator"][0]

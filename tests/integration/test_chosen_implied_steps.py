@@ -96,7 +96,14 @@ for number in range(40):
 """
 
 
-@pytest.mark.parametrize("words", [[], ["keeps"], ["marks"]], ids=["healthy", "keeps", "marks"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param([], id="healthy", marks=nightly),
+        pytest.param(["keeps"], id="keeps"),
+        pytest.param(["marks"], id="marks"),
+    ],
+)
 def test_what_is_called_a_step_of_a_server_is_said_where_the_screen_speaks_of_steps(
     words: list[str], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.targets import SOURCES
 from tests.unit.formats.dump.conftest import csv_rows
 
@@ -68,8 +69,15 @@ def test_inefficient_memory_of_a_scope_is_judged(first: str, options: tuple[str,
         assert "by owner" in report_of(run)
 
 
-@pytest.mark.parametrize("events", ["", "launch"])
-@pytest.mark.parametrize("analysis", ["leaks", "decompose"])
+@pytest.mark.parametrize(
+    ("analysis", "events"),
+    [
+        ("decompose", ""),
+        ("leaks", "launch"),
+        pytest.param("decompose", "launch", marks=nightly),
+        pytest.param("leaks", "", marks=nightly),
+    ],
+)
 def test_analyses_switch_alloc_and_free_on(analysis: str, events: str, tmp_path: Path) -> None:
     """Whatever --events says: the rows of blocks are written, with their owners if those were asked for."""
     run = run_program("kept = torch.ones(1000)", tmp_path, f"--events={events}", f"--analysis={analysis}")
@@ -91,7 +99,7 @@ msmemscope.stop()
 """
 
 
-@pytest.mark.parametrize("mode", ["immediate", "deferred"])
+@pytest.mark.parametrize("mode", ["immediate", pytest.param("deferred", marks=nightly)])
 def test_a_program_chooses_where_its_results_go(mode: str, tmp_path: Path) -> None:
     """Under the launcher too: what is not on the command line is only its default."""
     run = run_program(CHOOSES_OUTPUT, tmp_path, f"--collect-mode={mode}")
@@ -106,7 +114,7 @@ def test_a_program_chooses_where_its_results_go(mode: str, tmp_path: Path) -> No
     ("option", "keyword", "expected"),
     [
         ("--output=typed", "output", "typed/*/device_cpu/dump/memscope_dump_*.db"),
-        ("--output-path=typed", "output", "typed/*/device_cpu/dump/memscope_dump_*.db"),
+        pytest.param("--output-path=typed", "output", "typed/*/device_cpu/dump/memscope_dump_*.db", marks=nightly),
         ("--data-format=csv", "data_format", "chosen/*/device_cpu/dump/memscope_dump_*.csv"),
     ],
 )
@@ -187,7 +195,7 @@ msmemscope.step()
 """
 
 
-@pytest.mark.parametrize("mode", ["immediate", "deferred"])
+@pytest.mark.parametrize("mode", [pytest.param("immediate", marks=nightly), "deferred"])
 def test_the_first_step_begins_at_start(mode: str, tmp_path: Path) -> None:
     """With --steps=1: what came and went before start() is none of it, and what is older exists."""
     run = run_program(FIRST_STEP, tmp_path, "--steps=1", f"--collect-mode={mode}")

@@ -12,6 +12,7 @@ import pytest
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventFlag, EventKind
 from tests.support import tool
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ def test_what_the_collector_frees_by_itself_is_marked(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("how", ["asked", "off"])
+@pytest.mark.parametrize("how", ["asked", pytest.param("off", marks=nightly)])
 def test_what_a_program_collects_is_not_marked(how: str, tmp_path: Path) -> None:
     """Also where the collector has no threshold, so that it never begins by itself."""
     run = _run(tmp_path, how)

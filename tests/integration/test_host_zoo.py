@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-BY_DAY = ("answer_log", "log_buffer", "sensor_windows", "background_tasks", "reservoir_sample", "loaded_dataset")
+BY_DAY = ("log_buffer", "sensor_windows", "background_tasks", "background_tasks fixed", "reservoir_sample")
 NOT_RIGHT = {
     "heartbeat_threads": "half of its threads are there before their stacks are worth a log",
     "index_worker": "the first 8 MiB of a program without torch are not recorded",

@@ -57,23 +57,22 @@ def recording_tools() -> list[Tool]:
         ),
         Tool(
             "load",
-            "What lies at a path: its processes with their devices, pools, steps, numbers of events, stretch of time, and "
-            "what was not recorded.",
+            "Show the processes at a path, with their devices, pools, steps, numbers of events, stretch of time, and gaps.",
             (PATH,),
             _inputs,
         ),
         Tool(
             "compare",
-            "Compare the memory of two runs, or of two steps of one: peaks, what they are made of, and the largest "
-            "differences by operator and call site.",
+            "Compare the memory of two runs, or of two steps of one: the parts of their peaks, and the largest differences by "
+            "operator and line.",
             (
                 Parameter(
                     "base",
-                    "What is compared against: a path as other tools take it.",
+                    "The path to compare against, as other tools take it.",
                     {"type": "string"},
                     is_required=True,
                 ),
-                Parameter("compare", "What may be different: a path likewise.", {"type": "string"}, is_required=True),
+                Parameter("compare", "The path that may be different.", {"type": "string"}, is_required=True),
                 Parameter("base_step", "Only this step of the base.", _STEP),
                 Parameter("compare_step", "Only this step of the other.", _STEP),
                 Parameter("base_process", "The process id, where several lie at base.", {"type": "integer"}),

@@ -136,7 +136,7 @@ def _record_state(npu: Any) -> None:
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
         why = f"{type(error).__name__}: {error}"
     if why is not None:
-        why = f"what it held when collection began could not be recorded: {why}"
+        why = f"its memory when collection began could not be recorded: {why}"
         _native.lose_allocator_state(why)
         _native.warn(f"torch_npu's caching allocator: {why}")
 

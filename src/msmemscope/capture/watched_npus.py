@@ -22,6 +22,6 @@ def warn_of_concurrent_launches() -> None:
     if os.environ.get("ASCEND_LAUNCH_BLOCKING") != "1" and not _is_warned:
         _is_warned.append(True)
         _native.warn(
-            "watch: ASCEND_LAUNCH_BLOCKING is not 1: NPUs are made to finish before and after each operator, but a "
-            "change by another thread or stream can be put down to the wrong one; set ASCEND_LAUNCH_BLOCKING=1 to be sure"
+            "watch: ASCEND_LAUNCH_BLOCKING is not 1: a change by another thread or stream may name the wrong operator; set "
+            "ASCEND_LAUNCH_BLOCKING=1 to be sure"
         )

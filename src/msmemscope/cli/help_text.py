@@ -51,8 +51,8 @@ Put options before the program. Everything after it goes to the program, except
 whose own files have the option. -- before the program keeps all its arguments
 untouched. Lists may be separated by half-width or full-width commas.
 
-The exit status is that of the program; 2 says that the command line was wrong,
-126 that the program cannot be executed, 127 that it was not found.
+The exit status is that of the program. Others are 2 for a wrong command line,
+126 for a program that cannot be executed, and 127 for one that was not found.
 """
 
 

@@ -80,7 +80,7 @@ def parse_watch(accepted: str, spelling: str, text: str) -> dict[str, Any]:
         raise refuse(message, hint=_NAMES_HINT)
     if len(names) > 2:  # noqa: PLR2004 - a first and a last one
         message = f"names {len(names)} operators"
-        raise refuse(message, hint="what stands behind the last operator can only be full-content")
+        raise refuse(message, hint="only full-content can stand behind the last operator")
     start, output = _split_output(names[0], refuse) if len(names) > 1 else ("", None)
     end = names[-1]
     if ":" in end and "::" not in end:

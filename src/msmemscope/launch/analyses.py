@@ -248,7 +248,7 @@ def _queue_remarks(capture: Capture) -> list[str]:
     if not is_queued or not capture.kind_counts().get(EventKind.KERNEL_LAUNCH, 0):
         return []
     line = (
-        "kernels: the task queue launches them on a thread of its own, so steps and allocations of each are approximate; "
+        "kernels: a thread of the task queue launches them, so their steps and allocations are approximate; "
         f"record with {names.queue_variable}=0 to compare kernels"
     )
     return [line]

@@ -284,7 +284,7 @@ def _sites(writer: ReportWriter, found: StepLeaks) -> None:
                 f"{format_bytes(pool.peak_without_bytes)}."
             )
         writer.sentence(
-            "Confidence: high if a call site leaked in 4 steps in a row or in 8 in all, medium in 2 or more, low in one.",
+            "Confidence: high if a call site leaked in 4 steps in a row or 8 in all, medium in 2 or more, low in one.",
             style=QUIET,
         )
     _harmless(writer, found)
@@ -367,7 +367,7 @@ def _slow_leaks(writer: ReportWriter, found: SlowLeaks, steps: StepLeaks) -> Non
     elif in_parts and not found.remarks:
         writer.gap()
         judged = counted(found.judged_sites, "call site")
-        writer.line(f"No growth over the run, of which no steps are known: {judged} judged", HEADING)
+        writer.line(f"No growth over the run, without steps: {judged} judged", HEADING)
         for sentence in found.explained:
             writer.sentence(sentence, style=QUIET)
     elif found.remarks and not steps.remarks:

@@ -58,7 +58,7 @@ _ROWLESS_WORDS: Final[dict[int, str]] = {
     EventKind.HOLDER: "holders of blocks",
     EventKind.MAPPED: "mapped memory",
     EventKind.UNMAPPED: "unmapped memory",
-    EventKind.REQUESTED: "what was asked for of blocks",
+    EventKind.REQUESTED: "requested sizes of blocks",
     EventKind.HOST_SAMPLE: "samples of host memory",
     EventKind.HOST_SAMPLE_FREE: "ends of samples of host memory",
     EventKind.HOST_RESIDENT: "parts of blocks of the host that are in memory",
@@ -134,7 +134,7 @@ class _ProcessReport:
             if process.leaked_bytes:
                 self._line(f"  {format_bytes(process.leaked_bytes)} of this process leaked, see below.", QUIET)
             else:
-                self._line("  What a program keeps to its end, such as model parameters, is normal here.", QUIET)
+                self._line("  Memory that a program keeps to its end, such as model parameters, is normal here.", QUIET)
             self._block_set(rest.blocks, by_operator=False)
 
     def _host_memory(self, process: ProcessSummary) -> None:

@@ -40,8 +40,8 @@ def remedy(one: IdleMemory) -> str:
         )
     if one.cause is Cause.WAITING:
         return (
-            "Let the stream that allocates wait for the one that uses the block (wait_stream, or an event) before the last "
-            "reference goes, instead of record_stream; or keep fewer in flight."
+            "Instead of record_stream, let the stream that allocates wait for the one that uses the block (wait_stream, or an "
+            "event) before the last reference goes. Or keep fewer in flight."
         )
     if one.cause is Cause.SIZES:
         with_growing = format_bytes(one.reserved_bytes - one.idle_bytes)

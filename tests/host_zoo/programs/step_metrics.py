@@ -50,7 +50,8 @@ def main():
         if IS_FIXED and step % 200 == 199:
             monitor.average()
         time.sleep(0.0003)
-    print(f"truth: {monitor.size() / 2**20:.1f} resident: {resident() - start:.1f}")
+    kept = len(monitor.means) * len(LAYERS) * 100 if IS_FIXED else monitor.size()
+    print(f"truth: {kept / 2**20:.1f} resident: {resident() - start:.1f}")
 
 
 main()

@@ -22,7 +22,8 @@ def resident():
 class Tracing:
     def __init__(self):
         self.database = sqlite3.connect(":memory:")
-        self.database.execute("CREATE TABLE spans (request INTEGER PRIMARY KEY, detail TEXT)")
+        key = " PRIMARY KEY" if IS_FIXED else ""
+        self.database.execute(f"CREATE TABLE spans (request INTEGER{key}, detail TEXT)")
 
     def record(self, number, detail):
         self.database.execute("INSERT INTO spans VALUES (?, ?)", (number, detail))  # BLAME

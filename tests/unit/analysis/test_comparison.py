@@ -123,7 +123,7 @@ def test_kernels_of_a_queue() -> None:
     queued = dataset_of([start(1), malloc(10), launch(1, thread_id=7), end(1)])
     assert compare(in_order, queued).remarks == ()
     (remark,) = compare(in_order, queued, {Level.KERNEL}).remarks
-    assert remark.startswith("compare: a thread of its own launched 1 of the kernels later")
+    assert remark.startswith("compare: a thread of its own launched 1 of the kernels late")
     assert remark.endswith("record with TASK_QUEUE_ENABLE=0")
 
 

@@ -328,7 +328,7 @@ def test_the_answers_from_a_state(tmp_path: Path) -> None:
     (device,) = other.devices
     assert (device.recorded.peak_reserved_bytes, device.replayed.peak_reserved_bytes) == (22 * MIB, 42 * MIB)
     assert any("3 blocks came while nothing was recorded" in text for text in other.coverage.limits)
-    assert any("what was requested of 2 of them is not known" in text for text in other.coverage.limits)
+    assert any("the requested size of 2 of them is not known" in text for text in other.coverage.limits)
     assert advise(recording, ReplayOptions()).devices[0].recorded.replayed.peak_reserved_bytes == 22 * MIB
     assert limits_of(dataclasses.replace(allocations, unknown_requests=0), from_states=False) != []
 

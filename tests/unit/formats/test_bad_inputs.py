@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: path.write_bytes(pickle.dumps({"segments": []})[:-8]),
         "cut off or damaged",
     ),
-    "archive of something else": (write_zip, "none of which is data.pkl"),
+    "archive of something else": (write_zip, "files without a data.pkl"),
     "packed nonsense": (lambda path: path.write_bytes(b"\x1f\x8b" + bytes(100)), "cannot be read"),
 }
 

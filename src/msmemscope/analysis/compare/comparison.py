@@ -234,8 +234,8 @@ def queue_remarks(recording: Recording, word: str) -> list[str]:
     variable = names_of(device).queue_variable
     hint = f"; record with {variable}=0" if variable else ""
     line = (
-        f"{word}: a thread of its own launched {format_count(count)} of the kernels later than the program asked for them: "
-        f"steps, and what was allocated for each, are approximate{hint}"
+        f"{word}: a thread of its own launched {format_count(count)} of the kernels late: their steps and allocations are "
+        f"approximate{hint}"
     )
     return [line]
 

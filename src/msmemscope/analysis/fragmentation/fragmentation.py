@@ -353,7 +353,7 @@ def _coverage(totals: pl.DataFrame, *, has_driver: bool) -> tuple[str, ...]:
         return ("fragmentation: memory of the driver was not observed, so segments are not known",)
     lost = totals.filter(pl.col("unplaced_bytes") > 0)
     return tuple(
-        f"fragmentation: {format_bytes(size)} in use on {device_name(device)} lie in no known block of the driver: those "
-        "are older than the recording, or physical memory that is mapped elsewhere (expandable segments)"
+        f"fragmentation: {format_bytes(size)} in use on {device_name(device)} lie in no known block of the driver: older "
+        "blocks, or physical memory that is mapped elsewhere (expandable segments)"
         for device, size in lost.select("device", "unplaced_bytes").iter_rows()
     )

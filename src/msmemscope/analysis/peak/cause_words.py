@@ -173,7 +173,7 @@ _ADVICE_LOADED: Final = (
 _ADVICE: Final[dict[Cause, str]] = {
     Cause.KEPT: "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.",
     Cause.FAILED_ATTEMPT: (
-        "Try again behind the except clause, not in it, and keep no reference to the exception: its traceback holds the "
+        "Try again behind the except clause, not in it. Keep no reference to the exception: its traceback holds the "
         "variables of every function that it passed."
     ),
     Cause.CYCLES: "Break the cycle (a weak reference instead), or call gc.collect() where one piece of work ends.",
@@ -195,8 +195,8 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.PINNED_SEGMENTS: "Allocate what lives long before what lives short, so that it pins no segments.",
     Cause.OTHER_STREAM: "Allocate large buffers on one stream, and use record_stream().",
     Cause.RESERVED_BY_POOL: (
-        "Call empty_cache() before the request: what the pool has cached goes back to the driver, which no request from outside "
-        "of the pool makes it do."
+        "Call empty_cache() before the request: cached memory goes back to the driver. No request from outside of the pool "
+        "makes it do that."
     ),
     Cause.NOT_SEARCHED: (
         "Synchronize with the streams that use large blocks before more are asked for, or catch the error and ask again: the "
@@ -204,14 +204,14 @@ _ADVICE: Final[dict[Cause, str]] = {
     ),
     Cause.PINNED_HOST: "Reuse pinned buffers (a pool of fixed size, fewer prefetched batches), or raise the limit of the container.",
     Cause.REAL_SHORTAGE: (
-        "Lower what is in use at this moment: the call sites with the largest share, a smaller batch, recomputed "
-        "activations, or a model that is split over more devices."
+        "Lower what is in use at this moment: look at the call sites with the largest share. A smaller batch, recomputed "
+        "activations, or a model that is split over more devices help."
     ),
     Cause.SPLIT: "Allocate what lives long before what lives short, so that it pins no segments.",
     Cause.OTHER_PROCESS: "Look with {names.look_at_device} who uses the device, and end it or choose another device.",
     Cause.OUTSIDE_FRAMEWORK: (
-        "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the "
-        "program takes from the runtime itself and keeps."
+        "Look at the memory of the driver by module and call site. It may be buffers of collectives, workspaces, or blocks "
+        "that the program takes from the runtime itself."
     ),
     Cause.LIMIT: "Raise or remove the limit, or lower what is in use at this moment.",
     Cause.UNKNOWN: "Record with memory of the driver (--device={names.word}, --events=alloc,free) and look at what is missing below.",

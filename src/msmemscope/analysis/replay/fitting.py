@@ -141,8 +141,8 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
         limits += limits_of(allocations, from_states=not whole, settings=settings)
         if others is None:
             limits.append(
-                "what others of the process have from the driver (contexts, HCCL, workspaces) was not recorded, and is not "
-                "counted: leave room for it"
+                "memory of the driver outside of the pool (contexts, HCCL, workspaces) was not recorded, and is not counted: "
+                "leave room for it"
             )
         failures = recording.events.filter((pl.col("kind") == int(EventKind.OOM)) & (pl.col("device") == device))
         if not failures.is_empty():

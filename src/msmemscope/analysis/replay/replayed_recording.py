@@ -206,8 +206,8 @@ def limits_of(allocations: Allocations, *, from_states: bool, settings: Allocato
         )
     elif not allocations.has_segments:
         lines.append(
-            "no streams, private pools, requested sizes and segments were recorded: one stream is assumed, blocks that can be "
-            "handed out again when they are freed, and requests of their size (a memory snapshot of torch has all of these)"
+            "no streams, private pools, requested sizes and segments were recorded; a memory snapshot of torch has them. It is "
+            "assumed: one stream, frees that are complete at once, requests of the size of their block"
         )
     states = allocations.states
     if states is not None:
@@ -225,12 +225,12 @@ def limits_of(allocations: Allocations, *, from_states: bool, settings: Allocato
         if from_states:
             return lines
         lines.append(
-            f"{allocations.older_blocks} blocks came while nothing was recorded: in place of what the allocator held then they "
-            "are allocated in the order of their addresses, without what it had cached"
+            f"{allocations.older_blocks} blocks came while nothing was recorded: they are allocated in the order of their "
+            "addresses, without memory that was cached then"
         )
         if allocations.unknown_requests:
             lines.append(
-                f"what was requested of {allocations.unknown_requests} of them is not known: their size is taken"
+                f"the requested size of {allocations.unknown_requests} of them is not known: their own size is taken"
             )
     elif allocations.older_blocks:
         lines.append(

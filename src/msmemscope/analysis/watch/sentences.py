@@ -231,7 +231,7 @@ def coverage_sentences(facts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     rounds = f"{format_count(figures['rounds'])} times in full"
     sentence = (
         f"Automatic watching: all live blocks were looked at before {format_count(whole)} of "
-        f"{format_count(operators)} operators ({looked}); before the others blocks took turns, {rounds}, so that a "
+        f"{format_count(operators)} operators ({looked}). Before the others blocks took turns, {rounds}: a "
         f"change can be found some operators later. A larger --watch-budget (now {format_bytes(figures['budget'])}) "
         "looks at more."
     )

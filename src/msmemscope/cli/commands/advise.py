@@ -35,7 +35,7 @@ class AdviseCommand:
         describe_verb(parser, self, _EXAMPLE)
         add_path(parser)
         parser.add_argument(
-            _CAPACITY, metavar="SIZE", help="what the device has for the allocator (64GiB): says whether the job fits"
+            _CAPACITY, metavar="SIZE", help="memory of the device for the allocator (64GiB): says whether the job fits"
         )
         parser.add_argument(
             _RECORDED,

@@ -49,7 +49,7 @@ class ClusterCommand:
         parser.add_argument(
             "--capacity",
             metavar="SIZE",
-            help="what a rank may use, such as 64G, where no snapshot says what its device has",
+            help="memory that a rank may use, such as 64G, where no snapshot says it",
         )
         parser.add_argument("-o", "--output", metavar="FILE", help="write the answer as an HTML page, too")
         parser.add_argument(

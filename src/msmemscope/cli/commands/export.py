@@ -53,7 +53,7 @@ class ExportCommand:
         width = max(map(len, formats))
         lines = (f"  {name:{width}}  {one.summary}" for name, one in formats.items())
         parser.epilog = "\n".join(["formats, and what opens them:", *lines, "", f"example: {_EXAMPLE}"])
-        parser.add_argument("path", metavar="PATH", nargs="?", help="what to export; default: the latest run")
+        parser.add_argument("path", metavar="PATH", nargs="?", help="the recording; default: the latest run")
         parser.add_argument(_TO, metavar="FORMAT", required=True, help="one of the formats below")
         parser.add_argument(
             "-o", "--output", metavar="FILE", help="the file; default: the name of PATH, in the current folder"
@@ -61,7 +61,7 @@ class ExportCommand:
         parser.add_argument(
             _OF,
             metavar="MEASURE",
-            help=f"what a flamegraph is weighted by: {', '.join(one.value for one in Measure)}; default: peak",
+            help=f"the measure of a flamegraph: {', '.join(one.value for one in Measure)}; default: peak",
         )
 
         parser.add_argument(

@@ -46,7 +46,7 @@ class ReplayCommand:
             help="settings that the recording was made with and does not show",
         )
         parser.add_argument(
-            _CAPACITY, metavar="SIZE", help="what the device has for the allocator (64GiB); default: no limit"
+            _CAPACITY, metavar="SIZE", help="memory of the device for the allocator (64GiB); default: no limit"
         )
         parser.add_argument("--json", action="store_true", help="write it to stdout as one JSON object")
 

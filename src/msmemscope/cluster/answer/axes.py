@@ -22,8 +22,8 @@ AXES: Final = ("expert", "pipeline", "context", "tensor", "data")
 LEAST_SHARE: Final = 0.15
 LEAST_BYTES: Final = 5 * MIB
 AXIS_WORDS: Final = (
-    "more: what the index with the most has more than the others, as medians of ranks at the same place on the other axes; an axis is "
-    "uneven if that is 15 % and 5 MiB"
+    "more: how much the index with the most has above the others, as medians of ranks that are alike on the other axes; "
+    "an axis is uneven from 15 % and 5 MiB on"
 )
 
 

@@ -34,8 +34,8 @@ MOST_POINTS: Final = 128
 _NORMAL_95: Final = 1.959964
 _LEAST_GROWTH_SHARE: Final = 0.01
 FORECAST_WORDS: Final = (
-    "the trend is Theil and Sen's slope of the peaks of steps, its range Sen's interval at 95 %; a rank grows if that is above 0 in "
-    "the whole run and in its second half"
+    "the trend is Theil and Sen's slope of the peaks of steps, its range Sen's interval at 95 %. A rank grows if the range is "
+    "above 0 in the whole run and in its second half"
 )
 FORECAST_SCHEMA: Final = pl.Schema(
     {

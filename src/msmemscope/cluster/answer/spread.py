@@ -24,9 +24,9 @@ _NORMAL: Final = 1.4826
 LEAST_SPREAD_BYTES: Final = MIB
 LEAST_SPREAD_SHARE: Final = 0.01
 TEST_WORDS: Final = (
-    "an outlier is more than 3.5 spreads from the median of its peers (same role, pipeline stage and experts); "
-    "a spread is 1.4826 times the median distance from the median, and at least 1 MiB and 1 % of the median; "
-    "groups of fewer than 4 ranks are not tested"
+    "an outlier is more than 3.5 spreads from the median of its peers (same role, pipeline stage and experts). "
+    "A spread is 1.4826 times the median distance from the median, and at least 1 MiB and 1 % of the median. "
+    "Groups of fewer than 4 ranks are not tested"
 )
 
 OUTLIER_SCHEMA: Final = pl.Schema(

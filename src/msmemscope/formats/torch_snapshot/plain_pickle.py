@@ -118,7 +118,7 @@ def _member(file: IO[bytes], most: int) -> bytes:
         members = archive.infolist()
         pickles = [member for member in members if member.filename.rpartition("/")[2] == "data.pkl"] or members
         if len(pickles) != 1:
-            message = f"a ZIP archive of {len(members)} files, none of which is data.pkl"
+            message = f"a ZIP archive of {len(members)} files without a data.pkl"
             raise zipfile.BadZipFile(message)
         if pickles[0].compress_type not in _ZIP_METHODS:
             message = "a ZIP archive that is packed in an unusual way"

@@ -162,8 +162,8 @@ def _notes(traces: list[Any], table: _Paired, guessed: DeviceKind | None) -> lis
         notes.append(f"{count} older than the history: when {when} allocated is not known")
     if table.worked_out and table.odd:
         notes.append(
-            f"sizes of freed blocks are estimates: a history has what was requested, and {table.odd} of the blocks alive are "
-            "larger or smaller than the allocator's default settings would make them"
+            f"sizes of freed blocks are estimates: a history has requested sizes, and {table.odd} of the blocks alive are "
+            "not as large as the allocator's defaults would make them"
         )
     return notes
 

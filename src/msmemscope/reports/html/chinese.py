@@ -216,7 +216,7 @@ CHINESE_TEXTS: Final = {
     "Their call sites have allocated nothing more in the last steps.": "它们的调用点在最后几步中没有再分配。",
     "Their call sites have freed blocks as old as these.": "它们的调用点释放过同样久的内存块。",
     "Withdrawn from the leaks.": "已从泄漏中撤回。",
-    "Confidence: high if a call site leaked in 4 steps in a row or in 8 in all, medium in 2 or more, low in one.": (
+    "Confidence: high if a call site leaked in 4 steps in a row or 8 in all, medium in 2 or more, low in one.": (
         "可信度: 调用点连续 4 步或共 8 步泄漏为高, 2 步以上为中, 1 步为低。"
     ),
     "Off the peak: by how much it would be lower if the call site had allocated nothing. Where an allocation failed, that moment takes "
@@ -297,7 +297,7 @@ CHINESE_TEXTS: Final = {
     "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.": (
         "释放收集的内容: 移到主机 (.cpu()), 立即归约, 或限制容器的长度。"
     ),
-    "Try again behind the except clause, not in it, and keep no reference to the exception: its traceback holds the variables of "
+    "Try again behind the except clause, not in it. Keep no reference to the exception: its traceback holds the variables of "
     "every function that it passed.": "在异常处理子句之后而不是其中重试, 并且不要保留异常的引用: 其回溯持有经过的每个函数的变量。",
     "Break the cycle (a weak reference instead), or call gc.collect() where one piece of work ends.": (
         "打破循环 (改用弱引用), 或在一段工作结束时调用 gc.collect()。"
@@ -320,10 +320,10 @@ CHINESE_TEXTS: Final = {
     "Reuse pinned buffers (a pool of fixed size, fewer prefetched batches), or raise the limit of the container.": (
         "复用锁页缓冲区 (固定大小的池, 更少的预取批次), 或提高容器的上限。"
     ),
-    "Lower what is in use at this moment: the call sites with the largest share, a smaller batch, recomputed activations, or a model "
-    "that is split over more devices.": "降低此刻的使用量: 占比最大的调用点, 更小的批次, 重算激活值, 或将模型切分到更多设备。",
-    "Look at the memory of the driver by module and call site: buffers of collectives, workspaces, or blocks that the program takes "
-    "from the runtime itself and keeps.": "按模块和调用点查看驱动内存: 集合通信的缓冲区, 工作区, 或程序直接向运行时申请并保留的内存块。",
+    "Lower what is in use at this moment: look at the call sites with the largest share. A smaller batch, recomputed activations, or a "
+    "model that is split over more devices help.": "降低此刻的使用量: 占比最大的调用点, 更小的批次, 重算激活值, 或将模型切分到更多设备。",
+    "Look at the memory of the driver by module and call site. It may be buffers of collectives, workspaces, or blocks that the program "
+    "takes from the runtime itself.": "按模块和调用点查看驱动内存: 集合通信的缓冲区, 工作区, 或程序直接向运行时申请并保留的内存块。",
     "Raise or remove the limit, or lower what is in use at this moment.": "提高或取消上限, 或降低此刻的使用量。",
     "Segments are expandable already: allocate what lives long before what lives short, so that fewer pieces are pinned.": (
         "段已经可扩展: 先分配长期存活的内存, 再分配短期的, 以减少被钉住的片段。"

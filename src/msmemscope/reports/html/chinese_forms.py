@@ -298,8 +298,8 @@ CHINESE_FORMS: Final = {
     "Reserved by the pool: it held {size} for {other} in use, and {asked} came from outside of it, with {growth} free on the device.": (
         "内存池的预留: 它持有 {size} 而使用 {other}, {asked} 来自池外, 设备空闲 {growth} 。"
     ),
-    "Call empty_cache() before the request: what the pool has cached goes back to the driver, which no request from outside of the pool "
-    "makes it do.": "在该请求之前调用 empty_cache(): 池缓存的内存归还驱动, 池外的请求不会使它这样做。",
+    "Call empty_cache() before the request: cached memory goes back to the driver. No request from outside of the pool makes it do "
+    "that.": "在该请求之前调用 empty_cache(): 池缓存的内存归还驱动, 池外的请求不会使它这样做。",
     "Room that was not looked for: a free block of {size} would have held {asked}. It came free while the allocator made room, and "
     "its pool is not searched again then: a known defect of torch's caching allocators (pytorch issue 189504).": (
         "没有再查找的空间: {size} 的空闲块本可容纳{asked}。它在分配器腾出空间时变为空闲, 而此后不再查找所在的池: "
@@ -418,7 +418,7 @@ CHINESE_FORMS: Final = {
     "memory of the driver of {device}: it was not observed, growth outside the framework is not seen": (
         "{device} 的驱动内存: 未被观察, 看不到框架之外的增长"
     ),
-    "fragmentation: {size} in use on {device} lie in no known block of the driver: those are older than the recording, or physical "
+    "fragmentation: {size} in use on {device} lie in no known block of the driver: older blocks, or physical "
     "memory that is mapped elsewhere (expandable segments)": (
         "碎片: {device} 上使用中的 {size} 不在任何已知的驱动内存块中: 它们早于记录, 或是映射到别处的物理内存 (expandable segments)"
     ),
@@ -434,8 +434,8 @@ CHINESE_FORMS: Final = {
     "{count} block[s][ or segment][ and segments] [is][are] older than the history: when [it was][they were] allocated is not known": (
         "{count} 个内存块或段早于历史: 不知道何时分配"
     ),
-    "sizes of freed blocks are estimates: a history has what was requested, and {count} of the blocks alive are larger or smaller than "
-    "the allocator's default settings would make them": (
+    "sizes of freed blocks are estimates: a history has requested sizes, and {count} of the blocks alive are not as large as the "
+    "allocator's defaults would make them": (
         "已释放内存块的大小是估计值: 历史只有请求的大小, 而存活的内存块中有 {count} 个大于或小于分配器默认设置下的大小"
     ),
     "rows with an ID that another row had before: {count}, left out": "{count} 行的 ID 已被前面的行使用: 已略去",

@@ -73,7 +73,7 @@ def leaks_tables(result: LeakOverview) -> Sequence[ReportTable]:
                 TableColumn("call site", "site", _SITE),
                 TableColumn("held by", "held_by"),
             ),
-            note="Confidence: high if a call site leaked in 4 steps in a row or in 8 in all, medium in 2 or more, low in one.",
+            note="Confidence: high if a call site leaked in 4 steps in a row or 8 in all, medium in 2 or more, low in one.",
         ),
         table_of(
             f"Call sites that grow from {part} to {part}",
