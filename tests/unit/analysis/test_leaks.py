@@ -155,6 +155,17 @@ def steady_leak(steps: int, *, every: int = 1) -> Trace:
     return trace
 
 
+def test_any_time_is_borne() -> None:
+    """A damaged log can say that a block was allocated in the last microseconds that 64 bits hold."""
+    trace = Trace()
+    trace.step()
+    trace.malloc(100, timestamp_ns=(1 << 64) - 4097)
+    for _ in range(3):
+        trace.step()
+    (found,) = find_step_leaks(trace.recording()).blocks["byte_seconds"]
+    assert found == 0
+
+
 def test_a_steady_leak() -> None:
     """Its growth, its confidence, and what each block says; the last step cannot be judged yet."""
     trace = steady_leak(10)
