@@ -19,9 +19,8 @@ namespace msmemscope {
 //   root leads to.
 // - addresses: dict whose keys are wanted addresses of memory.
 // - limit_ns: time of the thread's processor, for the walk. Making the paths may take a quarter of it more.
-// - paths: list of lists of objects, each from a root to an object with wanted memory, the shortest from its root.
-// There
-//   are at most most_paths to one object.
+// - paths: list of lists of objects, each from a root to an object with wanted memory, the shortest from its root. At
+//   most most_paths lead to one object.
 // - holders: list of all objects of memory_kinds that were met.
 // - tree: the shortest path to each of the holders, for paths_to.
 // - is_complete: False if the time ran out.
@@ -31,9 +30,9 @@ PyObject* find_references(PyObject* self, PyObject* arguments);
 //     -> (found, is_complete)
 //
 // The same for objects that no root leads to: those of the list rest that a cycle of references keeps alive. Wanted are
-// also the objects whose ids are in the set objects. The list
-// found has pairs (path, cycle). A path leads from an object of a cycle to a wanted object. The cycle leads from that
-// first object back to itself, so it is its first and its last.
+// also the objects whose ids are in the set objects. The list found has pairs (path, cycle). A path leads from an
+// object of a cycle to a wanted object. The cycle leads from that first object back to itself, so it is its first and
+// its last.
 PyObject* find_cycles(PyObject* self, PyObject* arguments);
 
 // METH_O: frame_locals(frame) -> list of (name, value), of a frame that runs or is suspended. Unlike f_locals of older

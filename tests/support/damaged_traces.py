@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 LARGEST = (1 << 64) - 1
 _numbers = st.one_of(st.integers(0, 1 << 20), st.integers(LARGEST - 4096, LARGEST), st.integers(0, LARGEST))
+_LATEST = (1 << 63) - 1
+"""No reader lets a later time through."""
+_times = st.one_of(st.integers(0, 1 << 20), st.integers(_LATEST - 4096, _LATEST), st.integers(0, _LATEST))
 _few = st.integers(0, 3)
 events = st.fixed_dictionaries(
     {
@@ -30,7 +33,7 @@ events = st.fixed_dictionaries(
         "python_stack_id": _few,
         "native_stack_id": _few,
         "flags": st.integers(0, 255),
-        "timestamp_ns": _numbers,
+        "timestamp_ns": _times,
     }
 )
 SAME_ADDRESS = dict.fromkeys(

@@ -23,8 +23,8 @@ _NANOSECONDS_PER_MS = 1_000_000
 _MOST_NODES = 200_000
 _GRADIENT = ".grad"
 _LEAST_CYCLE = 2
-_WALK, _WHOLE = 3, 4
-"""The share of the limit for all references. The rest is for graphs: also of what a walk met that was not complete."""
+_SHARE_OF_WALK = 0.75
+"""Of the limit, for the walk along references. The rest is for graphs, also where the walk did not come to its end."""
 _SHARE_OF_NAMES = 2
 """One in so many of the limit is added for the names of what was found: an index of a list of millions takes long."""
 
@@ -69,7 +69,7 @@ class HolderSearch:
             self._reference_kinds,
             self._late_kinds,
             wanted,
-            self._left_ns() * _WALK // _WHOLE,
+            int(self._left_ns() * _SHARE_OF_WALK),
             most_paths,
         )
         named = [(self._address_of(path[-1]), self._text(path)) for path in paths]

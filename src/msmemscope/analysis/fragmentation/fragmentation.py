@@ -328,7 +328,7 @@ def _pins(recording: Recording, placed: pl.DataFrame, sequence: int) -> pl.DataF
     """Return the block that pins each segment that holds any: `device`, `address` of the segment, and `pin_*`."""
     last = recording.events.filter(pl.col("sequence") <= sequence).tail(1)["timestamp_ns"]
     now = int(last[0]) if len(last) else 0
-    age = pl.lit(now or None, dtype=pl.Int128) - pl.col("allocated_ns").cast(pl.Int128)
+    age = pl.lit(now) - pl.col("allocated_ns").cast(pl.Int64) if now else pl.lit(None, dtype=pl.Int64)
     # A block that is never freed counts as freed last; of several the oldest.
     pins = (
         placed.sort(pl.col("free_sequence").fill_null(_NEVER), "malloc_sequence", descending=[True, False])
@@ -341,7 +341,7 @@ def _pins(recording: Recording, placed: pl.DataFrame, sequence: int) -> pl.DataF
         pl.col("malloc_sequence").alias("pin_sequence"),
         pl.col("address").alias("pin_address"),
         pl.col("size").alias("pin_size"),
-        age.cast(pl.Int64, strict=False).alias("pin_age_ns"),
+        age.alias("pin_age_ns"),
         pl.col("free_sequence").is_not_null().alias("pin_is_freed"),
         pl.col("name").alias("pin_operator"),
         pl.col("site").alias("pin_site"),

@@ -311,11 +311,12 @@ def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
     launches = recording.events.filter(pl.col("kind") == EventKind.KERNEL_LAUNCH)["sequence"]
     end_ns = _last_end_ns(recording, bounds)
     until = pl.min_horizontal(pl.col("freed_ns").fill_null(end_ns), pl.lit(end_ns, dtype=pl.UInt64))
-    # Clocks can be set back; a damaged log can have any time.
-    nanoseconds = (until.cast(pl.Int128) - pl.col("allocated_ns").cast(pl.Int128)).clip(lower_bound=0)
+    # Clocks can be set back.
+    nanoseconds = (until.cast(pl.Int64) - pl.col("allocated_ns").cast(pl.Int64)).clip(lower_bound=0)
     blocks = blocks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left").with_columns(
         _kernel_index(launches, blocks["malloc_sequence"]),
-        byte_seconds=(pl.col("size").cast(pl.Int128) * nanoseconds).cast(pl.Float64) / _NANOSECONDS_PER_SECOND,
+        # A gigabyte for ten seconds is more byte-nanoseconds than 64 bits hold.
+        byte_seconds=pl.col("size") * (nanoseconds / _NANOSECONDS_PER_SECOND),
         operator=pl.col("name"),
         is_alive=pl.col("last_end") == pl.col("ended"),
     )
