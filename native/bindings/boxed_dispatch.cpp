@@ -11,7 +11,7 @@
 #include "operator_collector.h"
 #include "operator_dispatch.h"
 #include "program_errors.h"
-#include "sources/ascend/hal/pinned_memory.h"
+#include "sources/pinned_memory.h"
 #include "tensor_layout.h"
 #include "watch/watch.h"
 
@@ -206,14 +206,14 @@ public:
 
 private:
     void note_pinned(bool has_results) {
-        const std::uint64_t pinned = hal::take_new_pinned();
+        const std::uint64_t pinned = pinned_memory::take_new();
         const BoxedValue* const results =
             pinned != 0 && has_results && plan_.outputs.size() == 1 ? uppermost(stack_, 1) : nullptr;
         TensorMemory memory{};
         if (results != nullptr && kind_of(*results) == BoxedKind::kTensor &&
             read_tensor_at(reinterpret_cast<const void*>(results->payload), memory) &&
             memory.storage_address == pinned) {
-            hal::note_requested(pinned, static_cast<std::uint64_t>(memory.elements) * memory.item_bytes);
+            pinned_memory::note_requested(pinned, static_cast<std::uint64_t>(memory.elements) * memory.item_bytes);
         }
     }
 

@@ -13,7 +13,7 @@
 #include "core/writer/recorder.h"
 #include "dispatch_stack.h"
 #include "operator_dispatch.h"
-#include "sources/ascend/hal/pinned_memory.h"
+#include "sources/pinned_memory.h"
 #include "tensor_attributes.h"
 #include "tensor_layout.h"
 #include "tensor_reader.h"
@@ -244,9 +244,9 @@ void begin_operator(OperatorPlan& plan, PyObject* func, PyObject* args, PyObject
 }
 
 void end_operator(OperatorPlan& plan, PyObject* result) {
-    const std::uint64_t pinned = hal::take_new_pinned();
+    const std::uint64_t pinned = pinned_memory::take_new();
     if (pinned != 0 && is_tensor(result) && first_byte_of(result) == pinned) {
-        hal::note_requested(pinned, bytes_of(result));
+        pinned_memory::note_requested(pinned, bytes_of(result));
     }
     const Recorded recorded = leave_operator();
     if (operator_depth == 0 && __builtin_expect(watch::is_active(), 0)) {

@@ -8,9 +8,9 @@
 
 #include "core/observe/blocks.h"
 #include "core/writer/recorder.h"
-#include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/allocation_flags.h"
 #include "sources/ascend/hal/hal.h"
+#include "sources/visible_devices.h"
 #include "tests/check.h"
 #include "tests/hooked.h"
 #include "tests/log_reader.h"
@@ -61,7 +61,7 @@ void properties() {
 }
 
 void device_lists() {
-    acl::VisibleDevices devices;
+    VisibleDevices devices;
     for (const char* text : {static_cast<const char*>(nullptr), ""}) {
         CHECK(devices.parse(text));
         CHECK_EQUAL(devices.physical(3), 3);

@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
 #include "sources/ascend/npu.h"
+#include "sources/management_interface.h"
 #include "sources/memory_usage.h"
 
 namespace msmemscope::hal {
@@ -29,6 +29,7 @@ struct ProcessUsage {
 };
 static_assert(sizeof(ProcessUsage) == 16);
 
+constexpr const char* kLibrary = "libdcmi.so";
 constexpr int kMostCards = 32;
 constexpr int kMostProcesses = 64;
 constexpr unsigned kMostDevices = format::kDevicesPerKind;
@@ -49,21 +50,9 @@ Place places[kMostDevices];
 
 WrittenUsage written[kMostDevices];
 
-enum Phase : std::uint64_t { kAtWork = 1, kReady = 2, kAbsent = 3 };
-// The epoch in which the phase was reached, and the phase in the lowest two bits: a forked child begins anew.
-std::atomic<std::uint64_t> progress{0};
-// Why there are no figures; null if there are.
-const char* absence = nullptr;
-
-template <typename Function>
-bool resolve(void* library, const char* name, Function*& function) noexcept {
-    function = reinterpret_cast<Function*>(dlsym(library, name));
-    return function != nullptr;
-}
-
 // Null, or what is missing.
 const char* load() noexcept {
-    void* const library = dlopen("libdcmi.so", RTLD_LAZY | RTLD_LOCAL);
+    void* const library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         dlerror();  // the program shall not find our errors
         return "libdcmi.so is not found by the dynamic loader";
@@ -99,35 +88,9 @@ const char* load() noexcept {
     return nullptr;
 }
 
-void note_result() noexcept {
-    if (absence != nullptr) {
-        recorder::note_fact("unobserved.dcmi", absence);
-        return;
-    }
-    Dl_info library{};
-    const bool known = dladdr(reinterpret_cast<void*>(initialise), &library) != 0;
-    recorder::note_fact("observed.dcmi", known ? library.dli_fname : "libdcmi.so");
-}
+ManagementInterface dcmi(load, "observed.dcmi", "unobserved.dcmi");
 
-// Loads the interface in each epoch once. Sets loaded if that was now. False also while another thread is at it: a
-// figure is missing then, and nobody waits.
-bool is_ready(std::uint64_t epoch, bool& loaded) noexcept {
-    std::uint64_t seen = progress.load(std::memory_order_acquire);
-    if (seen >> 2U == epoch) {
-        return (seen & 3U) == kReady;
-    }
-    if (!progress.compare_exchange_strong(seen, (epoch << 2U) | kAtWork, std::memory_order_acq_rel)) {
-        return false;
-    }
-    absence = load();
-    loaded = true;
-    progress.store((epoch << 2U) | (absence == nullptr ? kReady : kAbsent), std::memory_order_release);
-    return absence == nullptr;
-}
-
-bool was_loaded(std::uint64_t epoch) noexcept {
-    return progress.load(std::memory_order_acquire) == ((epoch << 2U) | kReady);
-}
+void note_result() noexcept { dcmi.note(reinterpret_cast<void*>(initialise), kLibrary); }
 
 std::uint64_t device_bytes(const Place& place) noexcept {
     HbmInformation information{};
@@ -159,7 +122,7 @@ void record_device_usage(unsigned device, const RecordPlace& place) noexcept {
     {
         // The scope keeps allocations of the management interface out of the program's events.
         const RecordingScope scope(false);
-        if (scope && is_ready(recorder::epoch(), loaded) && places[device].known) {
+        if (scope && dcmi.is_ready(recorder::epoch(), loaded) && places[device].known) {
             append_usage(scope, npu(static_cast<int>(device)), written[device], device_bytes(places[device]),
                          process_bytes(places[device]), place);
         }
@@ -170,7 +133,7 @@ void record_device_usage(unsigned device, const RecordPlace& place) noexcept {
 }
 
 void record_usage_again(const RecordingScope& scope) noexcept {
-    if (!was_loaded(recorder::epoch())) {
+    if (!dcmi.was_loaded(recorder::epoch())) {
         return;
     }
     for (unsigned device = 0; device < kMostDevices; ++device) {
@@ -188,7 +151,7 @@ void prepare_device_memory() noexcept {
     {
         const RecordingScope scope(false);
         if (scope) {
-            is_ready(recorder::epoch(), loaded);
+            dcmi.is_ready(recorder::epoch(), loaded);
         }
     }
     if (loaded) {
@@ -199,7 +162,7 @@ void prepare_device_memory() noexcept {
 bool device_memory(const RecordingScope& scope, unsigned device, MemoryBytes& memory) noexcept {
     static_cast<void>(scope);
     HbmInformation information{};
-    if (device >= kMostDevices || !was_loaded(recorder::epoch()) || !places[device].known ||
+    if (device >= kMostDevices || !dcmi.was_loaded(recorder::epoch()) || !places[device].known ||
         get_hbm(places[device].card, places[device].device, &information) != 0 ||
         information.used_mib > information.total_mib) {
         return false;

@@ -7,14 +7,11 @@
 #include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
-#include "core/writer/live_blocks.h"
-#include "core/writer/process_memory.h"
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
 #include "sources/ascend/hal/device_usage.h"
-#include "sources/ascend/hal/pinned_memory.h"
 #include "sources/ascend/npu.h"
-#include "sources/torch_cpu/host_memory.h"
+#include "sources/driver_memory.h"
 
 namespace msmemscope::hal {
 
@@ -24,32 +21,11 @@ constexpr int kDriverOutOfMemory = 6;
 
 constexpr std::uint32_t kRegisterPinned = 0x10000000;
 
-// Numbers of sets of attributes, one place for each combination, and the last one for pinned memory.
+// Numbers of sets of attributes, one place for each combination.
 constexpr unsigned kModules = 256;
 constexpr unsigned kPageTypes = 3;
 constexpr unsigned kAllocationTypes = 2;
-constexpr unsigned kPinnedPlace = kModules * kPageTypes * kAllocationTypes;
-std::atomic<std::uint32_t> attribute_numbers[kPinnedPlace + 1];
-
-// A driver function may be made of another: the outermost call is the one that the program knows.
-__attribute__((tls_model("initial-exec"))) __thread unsigned calls_under_way = 0;
-
-class CallUnderWay {
-public:
-    CallUnderWay() noexcept { ++calls_under_way; }
-    ~CallUnderWay() { --calls_under_way; }
-    CallUnderWay(const CallUnderWay&) = delete;
-    CallUnderWay& operator=(const CallUnderWay&) = delete;
-    static bool is_outermost() noexcept { return calls_under_way == 1; }
-};
-
-__attribute__((tls_model("initial-exec"))) __thread std::uint64_t new_pinned = 0;
-
-// Pinned memory is the host's, and taken for a device.
-bool observes_pinned() noexcept {
-    const DeviceSelection& devices = recorder::settings().devices;
-    return devices.cpu || (devices.kinds >> static_cast<unsigned>(format::DeviceKind::kNpu) & 1U) != 0;
-}
+std::atomic<std::uint32_t> attribute_numbers[kModules * kPageTypes * kAllocationTypes];
 
 std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
 
@@ -72,36 +48,20 @@ std::uint32_t number_of_attributes(const Allocation& allocation) noexcept {
     return texts::number_of_attributes(pairs, std::size(pairs));
 }
 
-std::uint32_t number_of_pinned() noexcept {
-    const format::Attribute pinned{format::AttributeKey::kIsPinned, format::ValueKind::kNumber, 0, 1};
-    return texts::number_of_attributes(&pinned, 1);
-}
-
-std::uint32_t attributes_of(unsigned place, const Allocation* allocation) noexcept {
-    std::uint32_t number = attribute_numbers[place].load(std::memory_order_relaxed);
+std::uint32_t attributes_of(const Allocation& allocation) noexcept {
+    std::atomic<std::uint32_t>& known = attribute_numbers[place_of(allocation)];
+    std::uint32_t number = known.load(std::memory_order_relaxed);
     if (number == 0) {
-        number = allocation != nullptr ? number_of_attributes(*allocation) : number_of_pinned();
-        attribute_numbers[place].store(number, std::memory_order_relaxed);
+        number = number_of_attributes(allocation);
+        known.store(number, std::memory_order_relaxed);
     }
     return number;
-}
-
-void note_pinned(const void* address, std::uint64_t bytes, const CallSite& site) noexcept {
-    const KeepErrno keep_errno;
-    new_pinned = number_of(address);
-    if (recorder::is_selected(kSelectAlloc)) {
-        torch_cpu::record_host_usage();
-    }
-    recorder::observe_allocation(format::Pool::kHal, format::kDeviceCpu, number_of(address), bytes, site,
-                                 attributes_of(kPinnedPlace, nullptr));
 }
 
 void note_allocation(const Allocation& allocation, const void* address, std::uint64_t bytes,
                      const CallSite& site) noexcept {
     if (allocation.on_host) {
-        if (observes_pinned()) {
-            note_pinned(address, bytes, site);
-        }
+        driver_memory::note_pinned(address, bytes, site);
         return;
     }
     if (!recorder::observes(npu(static_cast<int>(allocation.device)))) {
@@ -112,19 +72,7 @@ void note_allocation(const Allocation& allocation, const void* address, std::uin
         record_device_usage(allocation.device);  // before the MALLOC, which shows what is in use with it
     }
     recorder::observe_allocation(format::Pool::kHal, npu(static_cast<int>(allocation.device)), number_of(address),
-                                 bytes, site, attributes_of(place_of(allocation), &allocation));
-}
-
-// Memory of an emulated device lies in the process and counts as its resident memory. Asked once.
-void note_emulated_memory(const void* address) noexcept {
-    static std::atomic<bool> is_asked{false};
-    if (is_asked.load(std::memory_order_relaxed) || is_asked.exchange(true, std::memory_order_relaxed)) {
-        return;
-    }
-    const KeepErrno keep_errno;
-    if (is_anonymous(number_of(address))) {
-        recorder::note_fact("device_memory", "emulated");
-    }
+                                 bytes, site, attributes_of(allocation));
 }
 
 void note_out_of_memory(const char* function, const Allocation& allocation, std::uint64_t bytes, std::uint64_t flag,
@@ -136,51 +84,31 @@ void note_out_of_memory(const char* function, const Allocation& allocation, std:
     }
 }
 
-// The usage after the block is gone stands in front of its FREE, which shows it.
-void note_usage_after_end(const recorder::EndingBlock& ending) noexcept {
-    if (ending.number == 0 || !recorder::is_selected(kSelectFree)) {
-        return;
-    }
-    const RecordPlace place{ending.number, ending.event.timestamp_ns};
-    if (ending.block.device == format::kDeviceCpu) {
-        torch_cpu::record_host_usage(place);
-    } else {
-        record_device_usage(static_cast<unsigned>(format::index_of(ending.block.device)), place);
-    }
+void record_usage(format::Device device, const RecordPlace& place) noexcept {
+    record_device_usage(static_cast<unsigned>(format::index_of(device)), place);
 }
 
-// The end of a block gets its place among the records before the real call. Right after that call another thread may be
-// given the address.
 int end_block(const Call<int(void*)>& call, void* address) noexcept {
-    recorder::EndingBlock ending{};
-    const bool known = recorder::begin_free(format::Pool::kHal, number_of(address), call.site, ending);
+    driver_memory::End end(number_of(address), call.site);
     int result = 0;
     {
-        const CallUnderWay under_way;
+        const DriverCall under_way;
         result = call.real(address);
     }
-    if (known) {
-        const KeepErrno keep_errno;
-        if (result == 0) {
-            note_usage_after_end(ending);
-            recorder::finish_free(ending);
-        } else {
-            recorder::undo_free(ending);
-        }
-    }
+    end.finish(result == 0, record_usage);
     return result;
 }
 
 int alloc(const Call<int(void**, unsigned long long, unsigned long long)>& call, void** pointer,
           unsigned long long size, unsigned long long flag) {
-    const CallUnderWay under_way;
+    const DriverCall under_way;
     const int result = call.real(pointer, size, flag);
     if (result == 0 && under_way.is_outermost() && pointer != nullptr && *pointer != nullptr) {
         out_of_memory::forget();
         const Allocation allocation = decode_flag(flag);
         note_allocation(allocation, *pointer, size, call.site);
         if (!allocation.on_host) {
-            note_emulated_memory(*pointer);
+            driver_memory::note_emulated(*pointer);
         }
     } else if (result == kDriverOutOfMemory && under_way.is_outermost()) {
         note_out_of_memory("halMemAlloc", decode_flag(flag), size, flag, call.site);
@@ -192,7 +120,7 @@ int free(const Call<int(void*)>& call, void* pointer) { return end_block(call, p
 
 int create(const Call<int(void**, std::size_t, const MemoryProperties*, std::uint64_t)>& call, void** handle,
            std::size_t size, const MemoryProperties* properties, std::uint64_t flag) {
-    const CallUnderWay under_way;
+    const DriverCall under_way;
     const int result = call.real(handle, size, properties, flag);
     if (result == 0 && under_way.is_outermost() && handle != nullptr && *handle != nullptr && properties != nullptr) {
         out_of_memory::forget();
@@ -226,14 +154,10 @@ int unmap(const Call<int(void*)>& call, void* pointer) {
 
 int register_host(const Call<int(void*, std::uint64_t, std::uint32_t)>& call, void* pointer, std::uint64_t size,
                   std::uint32_t flag) {
-    const CallUnderWay under_way;
+    const DriverCall under_way;
     const int result = call.real(pointer, size, flag);
-    LiveBlock block{};
-    // A CPU tensor that becomes pinned is recorded already.
-    if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0 &&
-        observes_pinned() && !recorder::find_live_block(format::Pool::kHost, number_of(pointer), block) &&
-        !recorder::find_live_block(format::Pool::kHal, number_of(pointer), block)) {
-        note_pinned(pointer, size, call.site);
+    if (result == 0 && under_way.is_outermost() && pointer != nullptr && (flag & kRegisterPinned) != 0) {
+        driver_memory::note_registered(pointer, size, call.site);
     }
     return result;
 }
@@ -256,16 +180,6 @@ constexpr Hook kHookList[] = {
 };
 
 }  // namespace
-
-std::uint64_t take_new_pinned() noexcept {
-    const std::uint64_t address = new_pinned;
-    new_pinned = 0;
-    return address;
-}
-
-void note_requested(std::uint64_t address, std::uint64_t bytes) noexcept {
-    recorder::note_requested(format::Pool::kHal, address, bytes);
-}
 
 const HookTable kHooks = table_of(kHookList);
 

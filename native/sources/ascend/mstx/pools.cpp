@@ -10,6 +10,7 @@
 #include "sources/ascend/mstx/atb_handles.h"
 #include "sources/ascend/npu.h"
 #include "sources/ascend/torch_npu/allocator_trace.h"
+#include "sources/pool_totals.h"
 
 namespace msmemscope::mstx {
 namespace {
@@ -32,20 +33,25 @@ struct Domain {
     std::atomic<bool> is_known;  // somebody has asked for it
     // Totals as last told, by the caller's numbers of devices.
     std::atomic<std::uint64_t> reported[kDevices];
-    std::atomic<std::int64_t> reserved[kDevices];
-    // Reserved bytes as last written, and the recorder's epoch then.
-    std::atomic<std::int64_t> written[kDevices];
-    std::atomic<std::uint64_t> written_epoch[kDevices];
+    PoolTotals reserved;
     // Bytes of the live blocks; kTotalsAndSums only.
     std::atomic<std::int64_t> used[kDevices];
 };
 
+constexpr PoolTotals totals_of(format::Pool pool) { return {pool, format::DeviceKind::kNpu}; }
+
 // The address of an entry is the handle that the caller gets.
 Domain domains[] = {
-    {"ptaCaching", format::Pool::kPta, Kind::kTotals, {}, {}, {}, {}, {}, {}},
-    {"ptaWorkspace", format::Pool::kPtaWorkspace, Kind::kTotalsAndSums, {}, {}, {}, {}, {}, {}},
-    {"mindsporeMemPool", format::Pool::kMindSpore, Kind::kTotals, {}, {}, {}, {}, {}, {}},
-    {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, {}, {}, {}, {}},
+    {"ptaCaching", format::Pool::kPta, Kind::kTotals, {}, {}, totals_of(format::Pool::kPta), {}},
+    {"ptaWorkspace",
+     format::Pool::kPtaWorkspace,
+     Kind::kTotalsAndSums,
+     {},
+     {},
+     totals_of(format::Pool::kPtaWorkspace),
+     {}},
+    {"mindsporeMemPool", format::Pool::kMindSpore, Kind::kTotals, {}, {}, totals_of(format::Pool::kMindSpore), {}},
+    {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, totals_of(format::Pool::kAtb), {}},
 };
 
 // The earlier name of ptaCaching in torch_npu.
@@ -66,33 +72,6 @@ int observed_device(const VirtualRange& range) noexcept {
     return observes_npu(device) ? device : -1;
 }
 
-void write_reserved(const RecordingScope& scope, Domain& domain, int device, std::int64_t bytes) noexcept {
-    Event event{format::EventKind::kReserved};
-    event.pool = domain.pool;
-    event.device = npu(device);
-    event.size = bytes;
-    if (recorder::append(scope, event) != 0) {
-        domain.written[device].store(bytes, std::memory_order_relaxed);
-        domain.written_epoch[device].store(recorder::epoch(), std::memory_order_relaxed);
-    }
-}
-
-// Writes the bytes that the domain has reserved on the device, if they are not in the log yet.
-void report_reserved(Domain& domain, int device) noexcept {
-    const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
-    const std::int64_t written = domain.written[device].load(std::memory_order_relaxed);
-    const std::uint64_t epoch = recorder::epoch();
-    const bool is_known = domain.written_epoch[device].load(std::memory_order_relaxed) == epoch;
-    if (bytes == (is_known ? written : 0) ||
-        !(recorder::is_selected(kSelectAlloc) || recorder::is_selected(kSelectFree))) {
-        return;
-    }
-    const RecordingScope scope(true);
-    if (scope) {
-        write_reserved(scope, domain, device, bytes);
-    }
-}
-
 // torch_npu tells the total with each block, and it rarely changes.
 void report_total(Domain& domain, const VirtualRange& range) noexcept {
     if (range.device >= kDevices || domain.reported[range.device].load(std::memory_order_relaxed) == range.size) {
@@ -101,9 +80,9 @@ void report_total(Domain& domain, const VirtualRange& range) noexcept {
     domain.reported[range.device].store(range.size, std::memory_order_relaxed);
     const int device = acl::physical_device(static_cast<int>(range.device));
     if (device >= 0 && static_cast<std::size_t>(device) < kDevices) {
-        domain.reserved[device].store(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
+        domain.reserved.set(device, static_cast<std::int64_t>(range.size));
         if (observes_npu(device)) {
-            report_reserved(domain, device);
+            domain.reserved.report(device);
         }
     }
 }
@@ -153,7 +132,7 @@ void begin_block(Domain& domain, const VirtualRange& range, const CallSite& site
         bytes -= bytes > others ? others : 0;
         domain.used[device].fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     }
-    report_reserved(domain, device);
+    domain.reserved.report(device);
     recorder::observe_allocation(domain.pool, npu(device), address, bytes, site, attributes);
 }
 
@@ -206,14 +185,13 @@ void* register_heap(void* handle, const HeapDescription* description) {
     Heap replaced{};
     if (device >= 0) {
         if (remember_heap(Heap{heap, range.size, device}, replaced)) {
-            domain->reserved[device].fetch_add(static_cast<std::int64_t>(range.size), std::memory_order_relaxed);
+            domain->reserved.add(device, static_cast<std::int64_t>(range.size));
         }
         if (replaced.address != nullptr) {
-            domain->reserved[replaced.device].fetch_sub(static_cast<std::int64_t>(replaced.size),
-                                                        std::memory_order_relaxed);
-            report_reserved(*domain, replaced.device);
+            domain->reserved.add(replaced.device, -static_cast<std::int64_t>(replaced.size));
+            domain->reserved.report(replaced.device);
         }
-        report_reserved(*domain, device);
+        domain->reserved.report(device);
     }
     return heap;
 }
@@ -223,8 +201,8 @@ void unregister_heap(void* handle, void* heap_handle) {
     Heap heap{};
     // The other kinds gave no handle that could come back.
     if (domain != nullptr && domain->kind == Kind::kHeaps && forget_heap(heap_handle, heap)) {
-        domain->reserved[heap.device].fetch_sub(static_cast<std::int64_t>(heap.size), std::memory_order_relaxed);
-        report_reserved(*domain, heap.device);
+        domain->reserved.add(heap.device, -static_cast<std::int64_t>(heap.size));
+        domain->reserved.report(heap.device);
     }
 }
 
@@ -273,12 +251,8 @@ void unregister_regions(void* handle, const RegionsUnregisterBatch* batch) {
 
 void record_reserved_again(const RecordingScope& scope) noexcept {
     for (Domain& domain : domains) {
-        for (std::size_t device = 0; device < kDevices && domain.is_known.load(std::memory_order_relaxed); ++device) {
-            const std::int64_t bytes = domain.reserved[device].load(std::memory_order_relaxed);
-            const bool was_written = domain.written_epoch[device].load(std::memory_order_relaxed) == recorder::epoch();
-            if ((bytes != 0 || was_written) && observes_npu(static_cast<int>(device))) {
-                write_reserved(scope, domain, static_cast<int>(device), bytes);
-            }
+        if (domain.is_known.load(std::memory_order_relaxed)) {
+            domain.reserved.write_again(scope);
         }
     }
 }
@@ -287,7 +261,7 @@ bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcep
     for (const Domain& domain : domains) {
         if (domain.pool == pool && device >= 0 && static_cast<std::size_t>(device) < kDevices &&
             domain.is_known.load(std::memory_order_relaxed)) {
-            const std::int64_t reserved = domain.reserved[device].load(std::memory_order_relaxed);
+            const std::int64_t reserved = domain.reserved.get(device);
             bytes = reserved > 0 ? static_cast<std::uint64_t>(reserved) : 0;
             return true;
         }

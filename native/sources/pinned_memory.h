@@ -5,16 +5,16 @@
 
 #include <cstdint>
 
-namespace msmemscope::hal {
+namespace msmemscope::pinned_memory {
 
 #pragma GCC visibility push(default)
 
 // Where the pinned memory begins that this thread got from the driver since the last call; 0 if it got none.
-std::uint64_t take_new_pinned() noexcept;
+std::uint64_t take_new() noexcept;
 
 // So many bytes of it were asked for.
 void note_requested(std::uint64_t address, std::uint64_t bytes) noexcept;
 
 #pragma GCC visibility pop
 
-}  // namespace msmemscope::hal
+}  // namespace msmemscope::pinned_memory
