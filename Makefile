@@ -12,6 +12,9 @@ TORCH_NPU     ?= torch_npu==2.13.0
 LANES         ?= 2.10.0.post4 2.13.0 2.14.0
 VLLM_ASCEND   ?= vllm==0.23.0 vllm-ascend==0.23.0
 MINDSPORE     ?= mindspore==2.10.0
+# A build for CUDA: where the index has another one of this version, name an index that has it in CUDA_OPTIONS.
+TORCH_CUDA    ?= torch==2.11.0
+CUDA_OPTIONS  ?=
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 # Two have left Python 3.10 behind.
 INTEGRATIONS  ?= 'transformers==5.23.0; python_version>="3.11"' 'transformers==5.20.2; python_version<"3.11"' \
@@ -54,7 +57,7 @@ LINK_STUB = ln -sf "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_p
     src/msmemscope/_native.pyi
 
 .DEFAULT_GOAL := help
-.PHONY: help venv build demo demo-npu check test test-nightly test-native test-npu test-mindspore test-training test-lanes test-lane test-vllm-ascend test-torch-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
+.PHONY: help venv build demo demo-npu check test test-nightly test-native test-npu test-cuda test-mindspore test-training test-lanes test-lane test-vllm-ascend test-torch-npu test-ui ui lint format bench measures docs site screenshots sanitize wheels clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -87,6 +90,10 @@ test-npu: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## run the tests 
 # A wheel of 0.8 GB, and 2.8 GB of disk: a lane of the night, apart from the others.
 test-mindspore: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/mindspore ## run the tests with the real MindSpore on the virtual NPU
 	PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) tests/ascend/test_mindspore_npu.py
+
+# A wheel of 0.5 GB, and 4.7 GB of disk: a lane of the night. No device is needed: the runtime below torch is emulated.
+test-cuda: $(STAMPS)/package $(STAMPS)/torch-cuda ## run the tests with the real torch for CUDA on an emulated runtime
+	MSMEMSCOPE_CUDA_PYTHON="$(CUDA_FOLDER)/bin/python" PATH="$(BIN):$$PATH" python -m pytest $(PYTEST_OPTIONS) tests/cuda
 
 # With MSMEMSCOPE_COMPATIBILITY=FILE each result is a line there; docs/generators/compatibility.jsonl is made of such lines.
 test-training: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu $(STAMPS)/training ## run the tests with real training packages, on the CPU and the virtual NPU
@@ -267,6 +274,12 @@ $(STAMPS)/vllm-ascend: tests/lanes/vllm-ascend.txt tests/lanes/prepare.py | $(ST
 	    $(VLLM_PIP) --no-deps $(TORCH_OPTIONS) torchvision==0.25.0 torchaudio==2.10.0; \
 	    $(VLLM_PIP) --no-deps $(VLLM_ASCEND) memfabric_hybrid memcache_hybrid; \
 	    : > $@; fi
+
+CUDA_FOLDER = $(abspath $(VENV))/lanes/torch_cuda
+$(STAMPS)/torch-cuda: | $(STAMPS)/venv
+	$(PYTHON) -m venv $(CUDA_FOLDER)
+	$(CUDA_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet $(CUDA_OPTIONS) '$(TORCH_CUDA)' numpy
+	@touch $@
 
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.
 $(STAMPS)/mindspore: | $(STAMPS)/venv

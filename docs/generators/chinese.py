@@ -90,8 +90,8 @@ _TEXTS = _PROGRAMS | {
     "cpu, npu, cuda, xpu, mps, or one of a kind: npu:{0..31}, separated by commas": (
         "cpu、npu、cuda、xpu、mps，或某一类中的一个：npu:{0..31}，用逗号分隔"
     ),
-    "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu": (
-        "已配置 CANN（ASCEND_HOME_PATH 或 ASCEND_TOOLKIT_HOME）时为 npu，否则为 cpu"
+    "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu, and cuda where its driver is": (
+        "已配置 CANN（ASCEND_HOME_PATH 或 ASCEND_TOOLKIT_HOME）时为 npu；否则为 cpu，有 CUDA 驱动时还包括 cuda"
     ),
     "Collect these steps only.": "只采集这些 step。",
     "at most 5 integers >= 1, separated by commas": "最多 5 个 >= 1 的整数，用逗号分隔",

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "core/writer/recorder.h"
@@ -22,7 +23,7 @@ struct Call {
 };
 
 // The entries of one hook. replacement: the functions that are stored into slots. real: the functions behind them,
-// filled from the first on. They are written with the loader's lock held, before the first slot leads there.
+// filled from the first on, before the first slot leads there.
 struct HookEntries {
     void* replacement[kHookEntries];
     void* real[kHookEntries];
@@ -61,21 +62,27 @@ constexpr Hook hook(const char* library, const char* function, const char* sourc
     return {library, function, &HookOf<Body>::entries, source, required};
 }
 
+// What a program gets that looks a hooked function up by its name (dlsym).
+enum class Names : std::uint8_t {
+    kPassed,  // the function itself
+    kKnown,   // the hook, once the calls of some image lead there
+    kAll,     // the hook
+};
+
 // The hooks of one source.
 struct HookTable {
     const Hook* hooks;
     std::size_t count;
     // Whether an image's calls are redirected, by the last component of its path ("" of the program itself). Null: yes.
     bool (*takes)(const char* image);
-    // Whether the program is given the hook, too, where it looks such a function up by its name (dlsym).
-    bool answers_names;
+    Names names;
 };
 
 template <std::size_t Count>
 constexpr HookTable table_of(const Hook (&hooks)[Count], bool (*takes)(const char*) = nullptr,
-                             bool answers_names = false) {
+                             Names names = Names::kPassed) {
     static_assert(Count <= 64, "the patcher keeps what came of a table's hooks as bits of one word");
-    return {hooks, Count, takes, answers_names};
+    return {hooks, Count, takes, names};
 }
 
 // Every hook of every source. Defined where the sources are listed (sources/sources.cpp).

@@ -130,19 +130,6 @@ void* function_behind(const ElfImage& image, const ElfImage::Slot& slot) noexcep
 
 enum class Redirected { kNo, kYes, kRefused };
 
-// The entry that leads to a function; null if all of them lead elsewhere.
-void* entry_to(HookEntries& entries, void* function) noexcept {
-    for (std::size_t number = 0; number < kHookEntries; ++number) {
-        if (entries.real[number] == nullptr) {
-            __atomic_store_n(&entries.real[number], function, __ATOMIC_RELEASE);
-        }
-        if (entries.real[number] == function) {
-            return entries.replacement[number];
-        }
-    }
-    return nullptr;
-}
-
 Redirected redirect(const ElfImage& image, const ElfImage::Slot& slot, const Hook& hook) noexcept {
     HookEntries& entries = *hook.entries;
     void* const held = __atomic_load_n(slot.place, __ATOMIC_ACQUIRE);
@@ -160,7 +147,7 @@ Redirected redirect(const ElfImage& image, const ElfImage::Slot& slot, const Hoo
     if (function == nullptr) {
         return Redirected::kNo;
     }
-    void* const entry = entry_to(entries, function);
+    void* const entry = replacement_of(entries, function);
     return entry != nullptr && image.store(slot.place, entry) ? Redirected::kYes : Redirected::kRefused;
 }
 
@@ -306,6 +293,22 @@ void* find_function(const char* name) noexcept {
     return found.function;
 }
 
+void* replacement_of(HookEntries& entries, void* function) noexcept {
+    if (std::find(std::begin(entries.replacement), std::end(entries.replacement), function) !=
+        std::end(entries.replacement)) {
+        return function;  // it leads to the hook already
+    }
+    for (std::size_t number = 0; number < kHookEntries; ++number) {
+        void* held = nullptr;
+        if (__atomic_compare_exchange_n(&entries.real[number], &held, function, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE) ||
+            held == function) {
+            return entries.replacement[number];
+        }
+    }
+    return nullptr;
+}
+
 void* replacement_by_name(const char* name, void* handle) noexcept {
     // With RTLD_NEXT a caller asks for the function behind itself, because it stands in front of such a function. It
     // gets the function itself.
@@ -314,12 +317,15 @@ void* replacement_by_name(const char* name, void* handle) noexcept {
     }
     for (std::size_t number = 0; number < kHookTables.count; ++number) {
         const HookTable& table = *kHookTables.tables[number];
-        for (std::size_t index = 0; table.answers_names && index < table.count; ++index) {
+        for (std::size_t index = 0; table.names != Names::kPassed && index < table.count; ++index) {
             if (std::strcmp(table.hooks[index].function, name) != 0) {
                 continue;
             }
-            const HookEntries& entries = *table.hooks[index].entries;
+            HookEntries& entries = *table.hooks[index].entries;
             void* const function = dlsym(handle, name);
+            if (table.names == Names::kAll) {
+                return function != nullptr ? replacement_of(entries, function) : nullptr;
+            }
             for (std::size_t entry = 0; function != nullptr && entry < kHookEntries; ++entry) {
                 if (__atomic_load_n(&entries.real[entry], __ATOMIC_ACQUIRE) == function) {
                     return entries.replacement[entry];

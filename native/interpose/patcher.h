@@ -15,8 +15,14 @@ void* find_function(const char* name) noexcept;
 // Patches the images that are loaded now, and from now on those that are loaded later. Callable again.
 __attribute__((visibility("default"))) void install_hooks() noexcept;
 
+struct HookEntries;
+
+// The entry of a hook that leads to a function, or the function itself if that is an entry. Null if all entries lead
+// elsewhere.
+void* replacement_of(HookEntries& entries, void* function) noexcept;
+
 // The hook that a program gets when it looks up this function by its name with a handle of dlopen. Null if it gets the
-// function itself. No hook leads there before the calls of some image do.
+// function itself.
 void* replacement_by_name(const char* name, void* handle) noexcept;
 
 // Patches the images that were loaded since the last time. The caller holds the loader's lock: nothing is loaded or

@@ -9,6 +9,9 @@
 #include "sources/ascend/kernel_launch/kernel_launch.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/npu_support.h"
+#include "sources/cuda/caching_allocator.h"
+#include "sources/cuda/cuda_support.h"
+#include "sources/cuda/driver.h"
 #include "sources/host_heap/host_heap.h"
 #include "sources/torch_cpu/dispatch_modes.h"
 #include "sources/torch_cpu/host_memory.h"
@@ -18,12 +21,20 @@ namespace msmemscope {
 namespace {
 
 constexpr const HookTable* kTables[] = {
-    &torch_cpu::kHooks, &dispatch_modes::kHooks, &hal::kHooks,  &acl::kHooks,
-    &atb::kHooks,       &kernel_launch::kHooks,  &mstx::kHooks, &host_heap::kHooks,
+    &torch_cpu::kHooks,
+    &dispatch_modes::kHooks,
+    &hal::kHooks,
+    &acl::kHooks,
+    &atb::kHooks,
+    &kernel_launch::kHooks,
+    &mstx::kHooks,
+    &host_heap::kHooks,
+    &cuda::kDriverHooks,
+    &cuda::kCachingAllocatorHooks,  // in front of the driver's, where both have a function
 };
 static_assert(std::size(kTables) <= HookTables::kMost);
 
-constexpr const DeviceSupport* kSupports[] = {&torch_cpu::kHostSupport, &ascend::kNpuSupport};
+constexpr const DeviceSupport* kSupports[] = {&torch_cpu::kHostSupport, &ascend::kNpuSupport, &cuda::kCudaSupport};
 
 }  // namespace
 

@@ -23,8 +23,8 @@
 A test with one of the marks may fail after memory ran out in it or in its fixtures. Then its report shows the line that
 asked, and which lines had allocated the memory in use at that moment.
 
-`device`: `npu` for each NPU, `npu:0`, `cpu`. Without it, everything observed is judged: all NPUs where CANN is set up,
-else the cpu, and the devices that other marks name. Wrong arguments end the run before the first test.
+`device`: `npu` for each NPU, `npu:0`, `cuda:0`, `cpu`. Without it, everything observed is judged. That is all NPUs
+where CANN is set up, else the cpu and CUDA devices. Devices that other marks name are observed too. Wrong arguments end the run before the first test.
 
 Without one of the marks, msmemscope is not even imported.
 """

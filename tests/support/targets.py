@@ -102,6 +102,9 @@ class Builder:
         digest = hashlib.sha256(repr((command, after, name)).encode())
         digest.update(source.read_bytes())
         digest.update((SOURCES / "target.h").read_bytes())
+        for path in map(Path, after):
+            if path.suffix in {".cpp", ".h"}:  # of several sources, and headers that they name
+                digest.update(path.read_bytes())
         folder = self.cache / digest.hexdigest()[:20]
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=self.cache) as scratch:

@@ -14,7 +14,8 @@ using Key = format::AttributeKey;
 
 constexpr const char* kSnapshotName = "OOM_Snapshot";
 
-__attribute__((tls_model("initial-exec"))) __thread bool has_just_failed = false;
+enum class Latest : std::uint8_t { kSucceeded, kRecorded, kGivenUp };
+__attribute__((tls_model("initial-exec"))) __thread Latest latest = Latest::kSucceeded;
 
 // Millionths of a percent, rounded to the nearest, to an even number where two are as near; 0 of nothing.
 std::uint64_t rate(std::uint64_t part, std::uint64_t whole) noexcept {
@@ -94,11 +95,17 @@ void record(const Failure& failure, const CallSite& site) noexcept {
     event.attribute_id = attributes.id();
     recorder::append_with_stacks(scope, event, site);
     append_failure(scope, failure, site);
-    has_just_failed = true;
+    latest = Latest::kRecorded;
 }
 
-void forget() noexcept { has_just_failed = false; }
+void forget() noexcept { latest = Latest::kSucceeded; }
 
-bool just_recorded() noexcept { return has_just_failed; }
+bool give_up() noexcept {
+    const bool is_told = latest == Latest::kRecorded;
+    latest = is_told ? Latest::kGivenUp : latest;
+    return is_told;
+}
+
+bool just_recorded() noexcept { return latest != Latest::kSucceeded; }
 
 }  // namespace msmemscope::out_of_memory

@@ -31,6 +31,10 @@ void record(const Failure& failure, const CallSite& site) noexcept;
 // An allocation of the same kind has succeeded on this thread.
 void forget() noexcept;
 
+// An allocator above the driver gives an allocation up. False: no record of the driver tells of it, since the last time
+// that one gave up on this thread. Then the allocator's source calls record(), and this function again.
+bool give_up() noexcept;
+
 // Whether the calling thread's latest allocation of the driver failed, and record() was called. By this an observer
 // above recognises a limit of the framework's own: then the driver is never asked.
 __attribute__((visibility("default"))) bool just_recorded() noexcept;

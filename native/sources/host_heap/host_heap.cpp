@@ -267,6 +267,6 @@ bool takes(const char* image) noexcept {
 
 }  // namespace
 
-const HookTable kHooks = table_of(kHookList, takes, true);
+const HookTable kHooks = table_of(kHookList, takes, Names::kKnown);
 
 }  // namespace msmemscope::host_heap

@@ -10,11 +10,11 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.devices import KIND_NAMES, DeviceKind
-from msmemscope.model.sources import NPU_SOURCES
+from msmemscope.model.devices import CPU_WORD, KIND_NAMES
+from msmemscope.model.sources import DEVICE_SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from msmemscope.analysis.leaks.overview import LeakOverview
     from msmemscope.analysis.recorded import Recorded
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 LEAKS: Final = "leaks"
 GROWTH: Final = "growth"
 FAILURES: Final = "failed allocations"
-NO_CANN_LOADED: Final = "the program loaded no library of CANN"
 OBSERVE_CPU: Final = "--device=cpu observes CPU tensors"
 _NPU: Final = "npu"
 
@@ -108,23 +107,34 @@ def devices_not_observed(recorded: Recorded) -> tuple[NotJudged, ...]:
 
 
 def kinds_not_recorded(asked: Iterable[str]) -> Iterator[NotJudged]:
-    """Name the devices whose blocks nobody records while a program runs, and the alternative.
+    """Name the devices whose blocks nobody records while a program runs.
 
     Args:
         asked: Names of devices and kinds, `cuda:1`.
     """
     for kind, names in KIND_NAMES.items():
         wanted = [device for device in asked if device.partition(":")[0] == names.word]
-        if not wanted or kind is DeviceKind.NPU:
-            continue
-        reason = "allocations are not recorded while a program runs, snapshots and failed allocations are"
-        remedy = ""
-        if kind is DeviceKind.CUDA:
-            remedy = (
-                f"let torch record a history, {names.module}.memory._record_memory_history(), and analyse the file of "
-                f"{names.module}.memory._dump_snapshot()"
-            )
-        yield NotJudged(", ".join(wanted), reason, remedy, is_device=True)
+        if wanted and kind not in DEVICE_SOURCES:
+            reason = "allocations are not recorded while a program runs, snapshots and failed allocations are"
+            yield NotJudged(", ".join(wanted), reason, is_device=True)
+
+
+def kinds_not_loaded(asked: Iterable[str], sources: Collection[str]) -> Iterator[NotJudged]:
+    """Name the kinds of devices that are to be observed, and that the program cannot have used.
+
+    Where the cpu is observed too, a program need not use anything else.
+
+    Args:
+        asked: Names of devices and kinds, `cuda:1`.
+        sources: Those that observed something.
+    """
+    asked = list(asked)
+    for kind, of_kind in DEVICE_SOURCES.items():
+        names = KIND_NAMES[kind]
+        wanted = [device for device in asked if device.partition(":")[0] == names.word]
+        if wanted and CPU_WORD not in asked and not of_kind.intersection(sources):
+            reason = f"the program loaded no library of {names.runtime}"
+            yield NotJudged(", ".join(wanted), reason, OBSERVE_CPU, is_device=True)
 
 
 def _left_out(recorded: Recorded) -> Iterator[NotJudged]:
@@ -136,9 +146,10 @@ def _left_out(recorded: Recorded) -> Iterator[NotJudged]:
 
 
 def _not_there(recorded: Recorded, asked: Iterable[str]) -> Iterator[NotJudged]:
-    wanted = [name for name in asked if name.partition(":")[0] == _NPU]
-    if wanted and recorded.is_event_log and not any(f"observed.{source}" in recorded.facts for source in NPU_SOURCES):
-        yield NotJudged(", ".join(wanted), NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
+    if recorded.is_event_log:
+        prefix = "observed."
+        sources = {fact.removeprefix(prefix) for fact in recorded.facts if fact.startswith(prefix)}
+        yield from kinds_not_loaded(asked, sources)
 
 
 def _in_part(recorded: Recorded) -> Iterator[NotJudged]:

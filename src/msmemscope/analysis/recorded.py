@@ -69,7 +69,7 @@ _TRAITS: Final[Mapping[Need, _Traits]] = {
         frozenset({EventKind.MALLOC}),
         CollectionItem.ALLOC,
         option="--events=alloc",
-        sources=frozenset({"hal", "mstx", "torch_cpu"}),
+        sources=frozenset({"hal", "mstx", "torch_cpu", "torch_cuda", "cuda_driver"}),
     ),
     Need.FREES: _Traits(frozenset({EventKind.FREE}), CollectionItem.FREE, option="--events=free"),
     Need.HOST_SAMPLES: _Traits(

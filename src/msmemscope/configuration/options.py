@@ -131,7 +131,7 @@ OPTIONS: tuple[Option, ...] = (
         "The devices to observe: all of a kind, one by its index, the memory of CPU tensors.",
         "LIST",
         f"{ACCEPTED_DEVICES}, separated by commas",
-        "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu",
+        "npu where CANN is set up (ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME), else cpu, and cuda where its driver is",
         values.parse_device,
     ),
     Option(

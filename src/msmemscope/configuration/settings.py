@@ -115,14 +115,24 @@ CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 """Set by CANN's own scripts (set_env.sh); nothing of CANN works without them."""
 
 
+_CUDA_DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
+"""Files of a driver of CUDA: under Linux, and under WSL."""
+
+
 def cann_directory() -> str:
     """The directory of CANN that this environment is set up for, existing or not; empty if it is set up for none."""
     return next(filter(None, map(os.environ.get, CANN_VARIABLES)), "")
 
 
 def observable_devices() -> tuple[str, ...]:
-    """The devices that are observed when none is named: all NPUs where CANN is set up, else the cpu."""
-    return ("npu",) if cann_directory() else ("cpu",)
+    """The devices that are observed when none is named.
+
+    All NPUs where CANN is set up. Else the cpu, and all CUDA devices where a driver of CUDA is.
+    """
+    if cann_directory():
+        return ("npu",)
+    has_cuda = any(map(os.path.exists, _CUDA_DRIVERS))  # pathlib would be loaded into the observed process
+    return ("cuda", "cpu") if has_cuda else ("cpu",)
 
 
 def _default_output() -> str:
@@ -192,7 +202,7 @@ class Config:
     level: frozenset[Level] = frozenset({Level.OP})
     collect_mode: CollectMode = CollectMode.IMMEDIATE
     devices: tuple[str, ...] = dataclasses.field(default_factory=observable_devices)
-    """`cpu`, `npu` (all of them) or `npu:{id}`; never empty."""
+    """`cpu`, a kind such as `npu` (all of them), or a device such as `npu:{id}`; never empty."""
     steps: tuple[int, ...] = ()
     """The steps to collect, ascending; empty means all."""
     python_stack: bool = False

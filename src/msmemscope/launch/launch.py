@@ -39,7 +39,7 @@ from msmemscope.launch.load_ahead import LoadAhead
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.proceedings import tell_begin, tell_end
 from msmemscope.launch.program import end_like, run_program
-from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
+from msmemscope.model.sources import CPU_SOURCES, DEVICE_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -208,7 +208,7 @@ def _finish(  # noqa: PLR0913 - what a run was asked to do
         unrecorded=tuple(dict.fromkeys(Path(path).name for path in unrecorded.values())),
         unrecorded_count=len(unrecorded),
         unobservable=tuple(_unobservable(program, is_silent=not exported.processes)),
-        not_observed=(*_npu_not_there(config, exported.processes, ledger.facts), *kinds_not_recorded(config.devices)),
+        not_observed=(*_not_there(config, exported.processes, ledger.facts), *kinds_not_recorded(config.devices)),
         nothing_recorded=() if recorded else tuple(_why_nothing(config, ledger, end, left)),
         removed=tuple(_removed(root, lost, has_results=bool(exported.processes))),
         recover_command=f"msmemscope recover {_shown(config.output)}",
@@ -292,29 +292,30 @@ def _unobservable(program: str, *, is_silent: bool) -> Iterator[str]:
         yield f"{reason}, so that no library can be preloaded into it; programs that it starts are observed if they can be"
 
 
-def _npu_not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[NotJudged]:
-    """Why nothing was seen of an NPU that was to be observed.
+def _not_there(config: Config, processes: Iterable[ProcessSummary], facts: Facts) -> Iterator[NotJudged]:
+    """Why nothing was seen of devices that were to be observed.
 
     Args:
         config: The settings of the run.
         processes: Those that recorded something.
         facts: Those of the others.
     """
-    wanted = [device for device in config.devices if device.partition(":")[0] == "npu"]
+    from msmemscope.analysis.judged import kinds_not_loaded
+
     recorded = {source.partition(":")[0] for one in processes for source in one.observed}
     others = {key.removeprefix("observed.") for key in facts}
-    if not wanted or NPU_SOURCES & (recorded | others):
-        return
-    from msmemscope.analysis.judged import NO_CANN_LOADED, OBSERVE_CPU, NotJudged
 
-    devices, place = ", ".join(wanted), cann_directory()
-    if not place:
-        reason = f"no CANN is set up here, neither {' nor '.join(CANN_VARIABLES)} is set"
-        yield NotJudged(devices, reason, "source its set_env.sh, or use --device=cpu", is_device=True)
-    elif not Path(place).is_dir():
-        yield NotJudged(devices, f"the environment names a CANN that is not there: {place}", is_device=True)
-    else:
-        yield NotJudged(devices, NO_CANN_LOADED, OBSERVE_CPU, is_device=True)
+    place = cann_directory()
+    for one in kinds_not_loaded(config.devices, recorded | others):
+        is_npu = one.subject.startswith("npu")
+        if is_npu and not place:
+            reason = f"no CANN is set up here, neither {' nor '.join(CANN_VARIABLES)} is set"
+            yield dataclasses.replace(one, reason=reason, remedy="source its set_env.sh, or use --device=cpu")
+        elif is_npu and not Path(place).is_dir():
+            reason = f"the environment names a CANN that is not there: {place}"
+            yield dataclasses.replace(one, reason=reason, remedy="")
+        else:
+            yield one
 
 
 def _removed(root: OutputRoot, lost: Iterable[Path], *, has_results: bool) -> Iterator[str]:
@@ -369,8 +370,8 @@ def _without_memory(config: Config, ledger: Ledger, end: ProgramEnd) -> Iterator
             yield "one that does not run with LD_PRELOAD set is observed from inside: import msmemscope; msmemscope.start()"
     elif not ledger.started:
         return
-    elif any(f"observed.{source}" in ledger.facts for source in (*CPU_SOURCES, *NPU_SOURCES)):
-        yield "torch or CANN was loaded, and no tensor was allocated"
+    elif any(f"observed.{source}" in ledger.facts for source in CPU_SOURCES.union(*DEVICE_SOURCES.values())):
+        yield "torch, CANN or CUDA was loaded, and no tensor was allocated"
     elif config.host is HostSampling.OFF:
         yield "neither torch nor CANN was loaded, and other host memory is not recorded with --host=off"
     else:

@@ -22,7 +22,7 @@ from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, fin
 from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need, Recorded
 from msmemscope.model.events import EventKind
-from msmemscope.model.sources import CPU_SOURCES, NPU_SOURCES
+from msmemscope.model.sources import CPU_SOURCES, DEVICE_SOURCES
 
 if TYPE_CHECKING:
     from msmemscope.analysis.leaks.growing_sites import GrowthOptions
@@ -45,7 +45,9 @@ def subject_of(recorded: Recorded) -> Subject:
         recorded: The contents of the recording.
     """
     has_blocks = recorded.counts.get(EventKind.MALLOC, 0) > 0
-    has_tensors = has_blocks or any(f"observed.{source}" in recorded.facts for source in (*CPU_SOURCES, *NPU_SOURCES))
+    has_tensors = has_blocks or any(
+        f"observed.{source}" in recorded.facts for source in CPU_SOURCES.union(*DEVICE_SOURCES.values())
+    )
     has_host = any(recorded.counts.get(kind, 0) for kind in (EventKind.HOST_SAMPLE, EventKind.HOST_MEMORY))
     return _HOST_SUBJECT if has_host and not has_tensors else SUBJECT
 

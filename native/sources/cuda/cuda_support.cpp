@@ -1,0 +1,38 @@
+#include "sources/cuda/cuda_support.h"
+
+#include "interpose/patcher.h"
+#include "sources/cuda/caching_allocator.h"
+#include "sources/cuda/device_usage.h"
+#include "sources/cuda/devices.h"
+
+namespace msmemscope::cuda {
+namespace {
+
+constexpr int kDeviceToHost = 2;  // cudaMemcpyDeviceToHost
+
+bool is_cuda(format::Device device) noexcept { return format::is_of_kind(device, format::DeviceKind::kCuda); }
+
+bool copy_to_host(void* target, std::uint64_t source, std::size_t bytes) noexcept {
+    using Copy = int (*)(void*, const void*, std::size_t, int);
+    static const auto copy = reinterpret_cast<Copy>(find_function("cudaMemcpy"));
+    return copy != nullptr && copy(target, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == kSuccess;
+}
+
+void synchronise() noexcept {
+    const auto synchronise_device = reinterpret_cast<int (*)()>(find_function("cudaDeviceSynchronize"));
+    if (synchronise_device != nullptr) {
+        synchronise_device();
+    }
+}
+
+void record_figures(const RecordingScope& scope) noexcept {
+    record_usage_again(scope);
+    record_reserved_again(scope);
+}
+
+}  // namespace
+
+const DeviceSupport kCudaSupport = {is_cuda, prepare_device_memory, device_memory,  pool_of,
+                                    nullptr, copy_to_host,          record_figures, synchronise};
+
+}  // namespace msmemscope::cuda

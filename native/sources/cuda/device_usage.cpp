@@ -1,0 +1,190 @@
+#include "sources/cuda/device_usage.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <ctime>
+
+#include "interpose/patcher.h"
+#include "sources/cuda/devices.h"
+#include "sources/management_interface.h"
+
+namespace msmemscope::cuda {
+namespace {
+
+// Layouts of nvml.h.
+using Handle = void*;
+struct Memory {
+    unsigned long long total;
+    unsigned long long free;
+    unsigned long long used;
+};
+struct ProcessUsage {
+    unsigned process_id;
+    unsigned long long bytes;
+    unsigned instances[2];
+};
+static_assert(sizeof(ProcessUsage) == 24);
+
+constexpr const char* kLibrary = "libnvidia-ml.so.1";
+constexpr unsigned kMostProcesses = 64;
+// A figure of the process takes longer than the rest of an allocation: one in so many nanoseconds.
+constexpr std::uint64_t kProcessFigureNs = 50'000'000;
+
+int (*initialise)() = nullptr;
+int (*find_by_bus)(const char*, Handle*) = nullptr;
+int (*get_memory)(Handle, Memory*) = nullptr;
+int (*get_processes)(Handle, unsigned*, ProcessUsage*) = nullptr;
+
+struct Place {
+    std::atomic<Handle> handle{nullptr};
+    std::atomic<std::uint64_t> asked_ns{0};
+    std::atomic<std::uint64_t> process_bytes{kUnknownUsage};
+};
+Place places[format::kDevicesPerKind];
+
+WrittenUsage written[format::kDevicesPerKind];
+
+const char* load() noexcept {
+    for (Place& place : places) {  // of the parent
+        place.handle.store(nullptr, std::memory_order_relaxed);
+    }
+    void* const library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        dlerror();  // the program shall not find our errors
+        return "libnvidia-ml.so.1 is not found by the dynamic loader";
+    }
+    if (!resolve(library, "nvmlInit_v2", initialise) ||
+        !resolve(library, "nvmlDeviceGetHandleByPciBusId_v2", find_by_bus) ||
+        !resolve(library, "nvmlDeviceGetMemoryInfo", get_memory)) {
+        return "libnvidia-ml.so.1 lacks functions";
+    }
+    resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", get_processes);  // the device's figure comes without it
+    return initialise() == kSuccess ? nullptr : "nvmlInit failed";
+}
+
+ManagementInterface nvml(load, "observed.nvml", "unobserved.nvml");
+
+void note_loaded(bool loaded) noexcept {
+    if (loaded) {
+        nvml.note(reinterpret_cast<void*>(initialise), kLibrary);
+    }
+}
+
+Handle handle_of(int number, format::Device device) noexcept {
+    Place& place = places[format::index_of(device)];
+    Handle handle = place.handle.load(std::memory_order_relaxed);
+    if (handle == nullptr) {
+        const auto bus_of = reinterpret_cast<int (*)(char*, int, int)>(find_function("cudaDeviceGetPCIBusId"));
+        char bus[32] = {};
+        if (bus_of != nullptr && bus_of(bus, sizeof(bus), number) == kSuccess &&
+            find_by_bus(bus, &handle) == kSuccess) {
+            place.handle.store(handle, std::memory_order_relaxed);
+        }
+    }
+    return handle;
+}
+
+Handle known_handle(format::Device device) noexcept {
+    const int index = format::index_of(device);
+    return index >= 0 && nvml.was_loaded(recorder::epoch()) ? places[index].handle.load(std::memory_order_relaxed)
+                                                            : nullptr;
+}
+
+std::uint64_t monotonic_ns() noexcept {
+    std::timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t process_bytes(Place& place, Handle handle) noexcept {
+    const std::uint64_t now = monotonic_ns();
+    std::uint64_t asked = place.asked_ns.load(std::memory_order_relaxed);
+    if (get_processes == nullptr || now - asked < kProcessFigureNs ||
+        !place.asked_ns.compare_exchange_strong(asked, now, std::memory_order_relaxed)) {
+        return place.process_bytes.load(std::memory_order_relaxed);
+    }
+    ProcessUsage processes[kMostProcesses] = {};
+    unsigned count = kMostProcesses;
+    std::uint64_t bytes = kUnknownUsage;  // in a container the driver knows the process by another number
+    if (get_processes(handle, &count, processes) == kSuccess) {
+        for (unsigned index = 0; index < count && index < kMostProcesses; ++index) {
+            if (processes[index].process_id == static_cast<unsigned>(getpid())) {
+                bytes = processes[index].bytes;
+            }
+        }
+    }
+    place.process_bytes.store(bytes, std::memory_order_relaxed);
+    return bytes;
+}
+
+void append_figures(const RecordingScope& scope, Handle handle, format::Device device,
+                    const RecordPlace& place) noexcept {
+    Memory memory{};
+    const int index = format::index_of(device);
+    const std::uint64_t used = get_memory(handle, &memory) == kSuccess ? memory.used : kUnknownUsage;
+    append_usage(scope, device, written[index], used, process_bytes(places[index], handle), place);
+}
+
+}  // namespace
+
+void record_device_usage(int number, format::Device device, const RecordPlace& place) noexcept {
+    if (!recorder::is_collecting()) {
+        return;
+    }
+    bool loaded = false;
+    {
+        const RecordingScope scope(false);
+        if (scope && nvml.is_ready(recorder::epoch(), loaded)) {
+            const Handle handle = handle_of(number, device);
+            if (handle != nullptr) {
+                append_figures(scope, handle, device, place);
+            }
+        }
+    }
+    note_loaded(loaded);
+}
+
+void record_usage_of(format::Device device, const RecordPlace& place) noexcept {
+    const Handle handle = known_handle(device);
+    const RecordingScope scope(false);
+    if (handle != nullptr && scope && recorder::is_collecting()) {
+        append_figures(scope, handle, device, place);
+    }
+}
+
+void record_usage_again(const RecordingScope& scope) noexcept {
+    for (int index = 0; index < format::kDevicesPerKind; ++index) {
+        const format::Device device = format::device_of(format::DeviceKind::kCuda, index);
+        const Handle handle = known_handle(device);
+        // In an epoch that never was, nothing is as it was.
+        if (handle != nullptr && recorder::settings().observes(device) &&
+            written[index].epoch.exchange(0, std::memory_order_relaxed) != 0) {
+            append_figures(scope, handle, device, {});
+        }
+    }
+}
+
+void prepare_device_memory() noexcept {
+    bool loaded = false;
+    {
+        const RecordingScope scope(false);
+        if (scope) {
+            nvml.is_ready(recorder::epoch(), loaded);
+        }
+    }
+    note_loaded(loaded);
+}
+
+bool device_memory(const RecordingScope& scope, format::Device device, MemoryBytes& memory) noexcept {
+    static_cast<void>(scope);
+    Memory found{};
+    const Handle handle = known_handle(device);
+    if (handle == nullptr || get_memory(handle, &found) != kSuccess || found.free > found.total) {
+        return false;
+    }
+    memory = {found.total, found.free};
+    return true;
+}
+
+}  // namespace msmemscope::cuda

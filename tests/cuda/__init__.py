@@ -1,0 +1,1 @@
+"""Tests of programs that use CUDA devices, on an emulated CUDA runtime."""

@@ -1,0 +1,82 @@
+"""The real torch for CUDA on the emulated runtime: its own history and counters against what is recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
+from tests.support.recordings import assert_sound, events_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cuda.conftest import ObserveCuda
+
+BACKENDS = {
+    "default": "",
+    "expandable": "expandable_segments:True",
+    "divided": "roundup_power2_divisions:4",
+    "split": "max_split_size_mb:21",
+    "collected": "garbage_collection_threshold:0.6",
+}
+
+
+@pytest.mark.parametrize("setting", BACKENDS)
+@pytest.mark.parametrize("program", ["one_stream", "two_streams", "emptied", "captured"])
+def test_every_block_of_the_history(observe_torch: ObserveCuda, tmp_path: Path, program: str, setting: str) -> None:
+    """All blocks of torch's own history are recorded, in its order and with its addresses; peaks are equal."""
+    file = tmp_path / "history.json"
+    variables = {"PYTORCH_CUDA_ALLOC_CONF": BACKENDS[setting]} if BACKENDS[setting] else {}
+    run = observe_torch("allocator_history.py", file, 3, program, variables=variables)
+    truth = json.loads(file.read_text(encoding="utf-8"))
+    events = events_of(run.capture)
+    assert_sound(events)
+    blocks = events.filter(
+        (pl.col("pool") == int(Pool.CUDA)) & pl.col("kind").is_in([int(EventKind.MALLOC), int(EventKind.FREE)])
+    ).head(len(truth["blocks"]))
+    assert len(truth["blocks"]) > 2500
+    is_malloc = blocks["kind"] == int(EventKind.MALLOC)
+    assert is_malloc.to_list() == [is_alloc for is_alloc, _, _ in truth["blocks"]]
+    assert blocks["address"].to_list() == [address for _, address, _ in truth["blocks"]]
+    # The history has what was asked for, and the allocator rounds it up.
+    asked = pl.Series([size for _, _, size in truth["blocks"]])
+    assert ((blocks["size"] >= asked) & (blocks["size"] % 512 == 0)).all()
+    changes = blocks.select(pl.when(is_malloc).then(pl.col("size")).otherwise(-pl.col("size")).cum_sum())
+    assert changes.to_series().max() == truth["peak"]
+    reserved = events.filter(pl.col("kind") == int(EventKind.RESERVED))
+    assert reserved["size"].max() == truth["reserved_peak"]
+
+
+@pytest.mark.parametrize("setting", ["default", "expandable"])
+def test_totals_at_the_end_of_each_step(observe_torch: ObserveCuda, setting: str) -> None:
+    """Bytes in use and reserved are those of torch's counters, to the byte."""
+    variables = {"PYTORCH_CUDA_ALLOC_CONF": BACKENDS[setting]} if BACKENDS[setting] else {}
+    run = observe_torch("training.py", variables=variables)
+    events = events_of(run.capture)
+    ends = events.filter(pl.col("kind") == int(EventKind.IMPLIED_STEP))["sequence"].to_list()
+    assert len(ends) >= len(run.reports) - 1
+    changes = events.filter(pl.col("pool") == int(Pool.CUDA)).with_columns(
+        change=pl.when(pl.col("kind") == int(EventKind.MALLOC))
+        .then(pl.col("size"))
+        .when(pl.col("kind") == int(EventKind.FREE))
+        .then(-pl.col("size"))
+        .otherwise(0)
+    )
+    totals = changes["change"].cum_sum().to_list()
+    for report in run.reports:
+        assert int(report["allocated"]) in totals
+    reserved = events.filter(pl.col("kind") == int(EventKind.RESERVED))["size"].to_list()
+    assert int(run.reports[-1]["reserved"]) == reserved[-1]
+
+
+def test_a_leak_of_a_training_is_named(observe_torch: ObserveCuda) -> None:
+    """Line and holder, without a change of the program."""
+    run = observe_torch("training.py", "leak", options=("--device=cuda,cpu",))
+    first = " ".join(run.stderr.split("next:")[0].split())
+    assert "on cuda:0" in first
+    assert "held by __main__.KEPT" in first
