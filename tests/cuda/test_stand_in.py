@@ -137,7 +137,10 @@ def test_what_the_device_and_the_process_use(observe_stand_in: ObserveCuda, caps
     run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "leak")
     usage = events_of(run.capture).filter(pl.col("kind") == int(EventKind.DEVICE_USAGE))
     context = 64 << 20
-    assert usage["size"].max() == context + (12 << 20) + (3 << 20)
+    # On a busy machine the last figures can be missing.
+    assert context + (11 << 20) <= max(usage["size"].to_list()) <= context + (12 << 20) + (3 << 20)
+    assert (usage["extra"] == usage["size"]).all()
     assert main(["analyze", "card", str(run.capture.directory), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer
+    parts = answer["processes"][0]["result"]["parts"]
+    assert {part["part"]: part["peak_bytes"] for part in parts}["not recorded"] == context

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+from msmemscope.cli.main import main
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.support.recordings import assert_sound, events_of
@@ -80,3 +81,31 @@ def test_a_leak_of_a_training_is_named(observe_torch: ObserveCuda) -> None:
     first = " ".join(run.stderr.split("next:")[0].split())
     assert "on cuda:0" in first
     assert "held by __main__.KEPT" in first
+
+
+def screen_of(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """Return the text that a verb prints, on one line."""
+    assert main([str(word) for word in words]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_snapshot_with_the_pool_of_a_graph(
+    observe_torch: ObserveCuda, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The model of the allocator puts each block where the allocator had put it: segments tell the pool."""
+    file = tmp_path / "graph.pickle"
+    observe_torch("snapshots.py", file, "graph")
+    assert "the model puts 32 of 32 blocks where the allocator put them" in screen_of(capsys, "replay", file)
+
+
+def test_a_snapshot_of_what_a_limit_refused(
+    observe_torch: ObserveCuda, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The device had more than was asked for. Frames of C++ are not shown as the program's line."""
+    file = tmp_path / "limit.pickle"
+    run = observe_torch("snapshots.py", file, "limit")
+    assert run.report == {"refused": "1"}
+    said = screen_of(capsys, "summary", file)
+    assert "out of memory on cuda:0: configured limit at" in said
+    assert "snapshots.py(22): step" in said
+    assert "unknown" not in said

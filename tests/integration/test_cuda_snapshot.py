@@ -7,6 +7,7 @@ import pickle
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
 import pytest
 
 import msmemscope
@@ -166,3 +167,37 @@ def test_the_largest_blocks_at_a_failure_of_a_snapshot(tmp_path: Path, capsys: p
     assert re.search(r"30\.0 MiB +1 +\(allocated before recording began\)\n", report.partition("largest blocks")[2]), (
         report
     )
+
+
+def test_a_limit_that_refuses_what_the_device_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """More was free on the device than was asked for: a limit refused, and the larger batch is the cause behind it."""
+    content = cuda_snapshot()
+    content["device_traces"][DEVICE][-1]["device_free"] = 138 << 30
+    file = tmp_path / "limited.pickle"
+    file.write_bytes(pickle.dumps(content))
+    assert main(["summary", str(file)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "out of memory on cuda:2: batch jump" in said
+    assert "138 GiB of the device were free, so a limit refused it (of torch, or a quota)" in said
+    assert "unknown" not in said
+
+
+def test_blocks_that_name_no_pool_have_that_of_their_segment(tmp_path: Path) -> None:
+    """Segments at the end tell it. A segment that was there before, at the same address, was another one."""
+    content = cuda_snapshot()
+    earlier = {"action": "alloc", "addr": SEGMENT, "size": MIB, "stream": 0, "frames": LEAK}
+    content["device_traces"][DEVICE][:0] = [
+        {**earlier, "action": "segment_alloc", "size": 2 * MIB},
+        earlier,
+        {**earlier, "action": "free_requested"},
+        {**earlier, "action": "free_completed"},
+        {**earlier, "action": "segment_free", "size": 2 * MIB},
+    ]
+    content["segments"][0]["segment_pool_id"] = (7, 0)
+    file = tmp_path / "private.pickle"
+    file.write_bytes(pickle.dumps(content))
+    recording = msmemscope.load(file)
+    blocks = recording.blocks.filter(pl.col("pool") == Pool.CUDA).sort("malloc_sequence")
+    pools = blocks.join(recording.attributes, on="attribute_id", how="left", maintain_order="left")["pool_id"].to_list()
+    assert pools[0] is None
+    assert set(pools[1:]) == {"7/0"}

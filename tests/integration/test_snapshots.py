@@ -129,14 +129,18 @@ def test_gpus(output: Path, python_target: Callable[..., list[str | Path]], caps
     assert "the 1.00 GiB asked for exceed the 15.6 KiB of the device" in said
 
 
-def test_devices_whose_blocks_are_not_recorded(run_under_tool: RunUnderTool) -> None:
-    """A line says so, and what can be analysed instead."""
-    seen = run_under_tool(["python", "-c", "print('done')"], "--device=cuda:1,xpu,cpu")
-    said = " ".join(seen.stderr.split())
-    assert "cuda:1 not observed: allocations are not recorded while a program runs" in said
-    assert "analyse the file of torch.cuda.memory._dump_snapshot()" in said
+def test_devices_that_cannot_be_observed(run_under_tool: RunUnderTool) -> None:
+    """A line says so for kinds without a source, and for a kind whose libraries the program did not load."""
+    said = " ".join(run_under_tool(["python", "-c", "print('done')"], "--device=cuda:1,xpu").stderr.split())
     assert "xpu not observed: allocations are not recorded while a program runs, snapshots and failed" in said
+    assert "cuda:1 not observed: the program loaded no library of CUDA (--device=cpu observes CPU tensors)" in said
     assert "CANN is set up" not in said
+
+
+def test_a_program_need_not_use_every_device(run_under_tool: RunUnderTool) -> None:
+    """Where the cpu is observed too, nothing is said of CUDA devices that the program does not use."""
+    said = run_under_tool(["python", "-c", "print('done')"], "--device=cuda,cpu").stderr
+    assert "not observed" not in said
 
 
 @pytest.mark.torch

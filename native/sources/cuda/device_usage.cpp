@@ -28,8 +28,9 @@ static_assert(sizeof(ProcessUsage) == 24);
 
 constexpr const char* kLibrary = "libnvidia-ml.so.1";
 constexpr unsigned kMostProcesses = 64;
-// A figure of the process takes longer than the rest of an allocation: one in so many nanoseconds.
-constexpr std::uint64_t kProcessFigureNs = 50'000'000;
+// Figures that take longer than an allocation are taken for a small part of the time: the others of their time wait.
+constexpr std::uint64_t kQuickNs = 500'000;
+constexpr std::uint64_t kTimesWaiting = 20;
 
 int (*initialise)() = nullptr;
 int (*find_by_bus)(const char*, Handle*) = nullptr;
@@ -38,8 +39,7 @@ int (*get_processes)(Handle, unsigned*, ProcessUsage*) = nullptr;
 
 struct Place {
     std::atomic<Handle> handle{nullptr};
-    std::atomic<std::uint64_t> asked_ns{0};
-    std::atomic<std::uint64_t> process_bytes{kUnknownUsage};
+    std::atomic<std::uint64_t> next_ns{0};  // no figures before
 };
 Place places[format::kDevicesPerKind];
 
@@ -97,33 +97,35 @@ std::uint64_t monotonic_ns() noexcept {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint64_t process_bytes(Place& place, Handle handle) noexcept {
-    const std::uint64_t now = monotonic_ns();
-    std::uint64_t asked = place.asked_ns.load(std::memory_order_relaxed);
-    if (get_processes == nullptr || now - asked < kProcessFigureNs ||
-        !place.asked_ns.compare_exchange_strong(asked, now, std::memory_order_relaxed)) {
-        return place.process_bytes.load(std::memory_order_relaxed);
-    }
+std::uint64_t process_bytes(Handle handle) noexcept {
     ProcessUsage processes[kMostProcesses] = {};
     unsigned count = kMostProcesses;
-    std::uint64_t bytes = kUnknownUsage;  // in a container the driver knows the process by another number
-    if (get_processes(handle, &count, processes) == kSuccess) {
-        for (unsigned index = 0; index < count && index < kMostProcesses; ++index) {
-            if (processes[index].process_id == static_cast<unsigned>(getpid())) {
-                bytes = processes[index].bytes;
-            }
+    if (get_processes == nullptr || get_processes(handle, &count, processes) != kSuccess) {
+        return kUnknownUsage;
+    }
+    for (unsigned index = 0; index < count && index < kMostProcesses; ++index) {
+        if (processes[index].process_id == static_cast<unsigned>(getpid())) {
+            return processes[index].bytes;
         }
     }
-    place.process_bytes.store(bytes, std::memory_order_relaxed);
-    return bytes;
+    return kUnknownUsage;  // in a container, where the driver knows the process by another number
 }
 
 void append_figures(const RecordingScope& scope, Handle handle, format::Device device,
                     const RecordPlace& place) noexcept {
-    Memory memory{};
     const int index = format::index_of(device);
+    const std::uint64_t begin = monotonic_ns();
+    std::atomic<std::uint64_t>& next = places[index].next_ns;
+    if (begin < next.load(std::memory_order_relaxed)) {
+        return;
+    }
+    Memory memory{};
     const std::uint64_t used = get_memory(handle, &memory) == kSuccess ? memory.used : kUnknownUsage;
-    append_usage(scope, device, written[index], used, process_bytes(places[index], handle), place);
+    append_usage(scope, device, written[index], used, process_bytes(handle), place);
+    const std::uint64_t end = monotonic_ns();
+    if (end - begin > kQuickNs) {
+        next.store(end + kTimesWaiting * (end - begin), std::memory_order_relaxed);
+    }
 }
 
 }  // namespace

@@ -166,11 +166,15 @@ EXPORTED int cudaGetDeviceProperties(void* properties, int device) {
     put(304, 65536);                  // regsPerBlock
     put(308, 32);                     // warpSize
     put(320, 1024);                   // maxThreadsPerBlock
-    put(360, 9);                      // major
-    put(384, 8);                      // multiProcessorCount
-    put(604, 2048);                   // maxThreadsPerMultiProcessor
-    put(624, std::size_t{96} << 10);  // sharedMemPerMultiprocessor
-    put(672, std::size_t{96} << 10);  // sharedMemPerBlockOptin
+    const int threads[] = {1024, 1024, 64};
+    const int grid[] = {0x7FFFFFFF, 65535, 65535};
+    std::memcpy(bytes + 324, threads, sizeof(threads));  // maxThreadsDim
+    std::memcpy(bytes + 336, grid, sizeof(grid));        // maxGridSize
+    put(360, 9);                                         // major
+    put(384, 8);                                         // multiProcessorCount
+    put(604, 2048);                                      // maxThreadsPerMultiProcessor
+    put(624, std::size_t{96} << 10);                     // sharedMemPerMultiprocessor
+    put(672, std::size_t{96} << 10);                     // sharedMemPerBlockOptin
     return 0;
 }
 EXPORTED int cudaGetDeviceProperties_v2(void* properties, int device) {

@@ -65,6 +65,12 @@ def test_a_snapshot_without_the_size_of_the_device(free: int, end: str) -> None:
     assert text.endswith(f"of the device were free{end}")
 
 
+def test_a_pool_that_is_empty() -> None:
+    """It has one part, of no bytes."""
+    figures = MemoryFigures(64, "", 8 * MIB, 0, reserved_bytes=0, reported_free_bytes=9 * MIB)
+    assert sum_sentence(figures).startswith("8.00 MiB asked for; 0 bytes in use = 0 bytes of the pool; 9.00 MiB")
+
+
 def test_figures_that_contradict_each_other() -> None:
     """Blocks that nobody has touched take nothing of the machine: then there is no sum, rather than a wrong one."""
     figures = MemoryFigures(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 
@@ -179,10 +180,21 @@ def test_defaults_are_those_of_the_documents() -> None:
     assert config.analysis == {Analysis.LEAKS}
     assert config.data_format is DataFormat.CSV
     assert config.log_level is LogLevel.WARN
-    assert config.devices == observable_devices() == ("cpu",)
+    assert config.devices == observable_devices()
     assert (config.python_stack, config.python_stack_depth) == (False, 50)
     assert (config.native_stack, config.native_stack_depth) == (False, 0)
     assert config.maximum_size == 0
+
+
+def test_cuda_devices_are_observed_where_their_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And CPU tensors with them. Where CANN is set up, NPUs are observed."""
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda path: path == "/dev/nvidiactl" or exists(path))
+    for variable in CANN_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    assert observable_devices() == ("cuda", "cpu")
+    monkeypatch.setenv(CANN_VARIABLES[0], "/usr/local/Ascend")
+    assert observable_devices() == ("npu",)
 
 
 def test_missing_and_unknown_keys_do_not_matter() -> None:

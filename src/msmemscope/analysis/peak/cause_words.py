@@ -155,6 +155,10 @@ _JUMP_AT_OPERATOR: Final = (
     "{comparison.ratio:.1f} times as much{needed}."
 )
 _LIMIT_OF_PROCESS: Final = "A configured limit: the process may have {capacity} ({place})."
+_LIMIT_OR_QUOTA: Final = (
+    "A configured limit: the pool held {held}, and {request} were refused, while {reported_free} of the device were free: torch "
+    "refused them (set_per_process_memory_fraction), or a quota."
+)
 _LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
 _UNUSED_GAP: Final = (
     "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
@@ -302,6 +306,8 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         sentence = _LOADED
     elif first.cause is Cause.LIMIT and figures.limit:
         sentence = _LIMIT_OF_PROCESS
+    elif first.cause is Cause.LIMIT and figures.is_refused_with_room:
+        sentence = _LIMIT_OR_QUOTA
     elif first.cause is Cause.UNKNOWN and (figures.largest_gap_bytes or -1) >= figures.request_bytes:
         sentence = _UNUSED_GAP
     elif first.cause is Cause.UNKNOWN and figures.free_bytes is not None:

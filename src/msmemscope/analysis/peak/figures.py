@@ -123,11 +123,18 @@ class MemoryFigures:
 
     @property
     def is_limit(self) -> bool:
-        """Whether torch refused by itself and no driver was asked.
+        """Whether a limit refused, and not the device.
 
-        Where the driver was not observed, as on CUDA devices, the free bytes tell it.
+        Torch says that no driver was asked. Where the driver was not observed, the free bytes tell it.
         """
-        return self.function.startswith("torch.") and (self.outside_bytes is not None or not self.is_full)
+        is_of_torch = self.function.startswith("torch.") and (self.outside_bytes is not None or not self.is_full)
+        return is_of_torch or self.is_refused_with_room
+
+    @property
+    def is_refused_with_room(self) -> bool:
+        """Whether the device had what was asked for, as a snapshot of torch says, which names no function."""
+        free = self.reported_free_bytes
+        return not self.function and self.device >= 0 and free is not None and free >= self.request_bytes
 
     @property
     def lacking_bytes(self) -> int:

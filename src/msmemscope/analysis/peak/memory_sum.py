@@ -21,7 +21,7 @@ class MemorySum:
     """Parts of memory that add up to a whole."""
 
     parts: tuple[tuple[str, int], ...]
-    """The name of each part, and its bytes; empty parts are left out."""
+    """The name of each part, and its bytes; empty parts are left out, except for the first of all."""
     whole_bytes: int
     whole: str
     """The name of the whole: `npu:0`, `RLIMIT_AS`, `the pool`."""
@@ -81,8 +81,9 @@ def _refused(figures: MemoryFigures) -> str:
     if free is None:
         return ""
     more = f"; {format_bytes(free)} of the device were free"
-    return f"{more}, so a limit refused it (of torch, or a quota)" if free >= figures.request_bytes else more
+    return f"{more}, so a limit refused it (of torch, or a quota)" if figures.is_refused_with_room else more
 
 
 def _sum(parts: list[tuple[str, int]], whole: int, where: str) -> MemorySum:
-    return MemorySum(tuple((word, size) for word, size in parts if size or word == "free"), whole, where)
+    there = [(word, size) for word, size in parts if size or word == "free"]
+    return MemorySum(tuple(there or parts[:1]), whole, where)

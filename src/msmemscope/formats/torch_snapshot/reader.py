@@ -183,7 +183,7 @@ def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, h
         kind: The kind of the devices.
         has_block_sizes: Whether the history has the sizes of blocks, not the requested sizes.
     """
-    history = history.sort("timestamp_ns", maintain_order=True).with_row_index("row")
+    history = _with_pools(history.sort("timestamp_ns", maintain_order=True).with_row_index("row"), present)
     rows = pl.concat([history, present.with_row_index("row", offset=len(history))]).with_columns(
         pl.col("row").cast(pl.Int64)
     )
@@ -214,6 +214,37 @@ def _paired(history: pl.DataFrame, present: pl.DataFrame, kind: DeviceKind, *, h
     )
     stacks = pl.col("python_stack_id", "native_stack_id")
     return _Paired(frame.with_columns(pl.when("has_stack").then(stacks).otherwise(0)), older, worked_out, odd)
+
+
+def _with_pools(history: pl.DataFrame, present: pl.DataFrame) -> pl.DataFrame:
+    """Give entries that name no pool the one of their segment, where that is still there.
+
+    Some versions name the pool of segments alone, a private pool of a graph among them.
+
+    Args:
+        history: ROW_SCHEMA and `row`.
+        present: ROW_SCHEMA: the segments and blocks in the snapshot itself.
+    """
+    place = ("device", "address")
+    begins = pl.col("action").is_in(["segment_alloc", "segment_map"])
+    ends = history.filter(pl.col("action").is_in(["segment_free", "segment_unmap"]))
+    segments = present.filter(begins & pl.col("pool_id").is_not_null()).select(
+        *place,
+        segment="address",
+        segment_end=pl.col("address") + pl.col("size").cast(pl.UInt64),
+        segment_pool="pool_id",
+    )
+    if segments.is_empty():
+        return history
+    # An earlier segment at the same address was another one.
+    last_ends = ends.group_by(place).agg(ended=pl.col("row").max())
+    segments = segments.join(last_ends, on=place, how="left").sort("address")
+    placed = history.sort("address").join_asof(
+        segments, on="address", by="device", strategy="backward", check_sortedness=False
+    )
+    is_inside = (pl.col("address") < pl.col("segment_end")) & (pl.col("row") > pl.col("ended")).fill_null(value=True)
+    pool = pl.coalesce("pool_id", pl.when(is_inside & (pl.col("address") > 0)).then("segment_pool"))
+    return placed.with_columns(pool_id=pool).sort("row").select(history.columns)
 
 
 def _attributes(events: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:

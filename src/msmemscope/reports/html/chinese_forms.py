@@ -228,6 +228,10 @@ CHINESE_FORMS: Final = {
     "{size} of the device were free, so a limit refused it (of torch, or a quota)": (
         "设备空闲 {size}, 因此是被上限拒绝的 (torch 的上限或配额)"
     ),
+    "A configured limit: the pool held {size}, and {asked} were refused, while {other} of the device were free: torch refused them "
+    "(set_per_process_memory_fraction), or a quota.": (
+        "配置的上限: 内存池持有 {size}, 而设备空闲 {other} 时{asked} 被拒绝: 由 torch (set_per_process_memory_fraction) 或配额拒绝。"
+    ),
     "A configured limit: the process may have {size} ({name}).": "配置的上限: 进程最多可用 {size} ({name})。",
     "alive then: nothing that was recorded": "当时存活: 没有记录到",
     "alive then: {parts}": "当时存活: {parts}",

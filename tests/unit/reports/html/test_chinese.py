@@ -174,6 +174,7 @@ def test_every_cause_of_failed_allocations_is_said(cause: Cause, device: int) ->
         dataclasses.replace(known, largest_gap_bytes=None, outside_owner="", outside_site="", device_used_bytes=0),
         dataclasses.replace(known, function="halMemCreate", outside_site="", reserved_bytes=3 * size + 1),
         dataclasses.replace(known, capacity_bytes=None, process_bytes=None, reported_free_bytes=size),
+        dataclasses.replace(known, capacity_bytes=None, function="", reported_free_bytes=9 * size),
         dataclasses.replace(known, capacity_bytes=9 * size, function="torch.npu"),
         dataclasses.replace(
             known,
