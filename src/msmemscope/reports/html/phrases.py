@@ -2,6 +2,11 @@
 
 Sentences are put together all over the analyses, in English, for the terminal as well. A table of phrases says each form
 once; a test reads whole pages in the other language and complains about every English word in them.
+
+Catalogues of gettext were weighed for these texts. They say one text in one line, and have no parts that may be lacking.
+Some 90 of 220 sentences have such parts, 200 in all, so a catalogue needs an entry for each combination, or pieces of sentences.
+Even without that it has 2,000 lines (Babel), against 850 here. Each analysis would return a form and its values, not a
+sentence. Chinese needs no plural forms.
 """
 
 from __future__ import annotations
