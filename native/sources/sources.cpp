@@ -12,6 +12,7 @@
 #include "sources/cuda/caching_allocator.h"
 #include "sources/cuda/cuda_support.h"
 #include "sources/cuda/driver.h"
+#include "sources/cuda/kernels.h"
 #include "sources/host_heap/host_heap.h"
 #include "sources/torch_cpu/dispatch_modes.h"
 #include "sources/torch_cpu/host_memory.h"
@@ -30,6 +31,7 @@ constexpr const HookTable* kTables[] = {
     &mstx::kHooks,
     &host_heap::kHooks,
     &cuda::kDriverHooks,
+    &cuda::kKernelHooks,
     &cuda::kCachingAllocatorHooks,  // in front of the driver's, where both have a function
 };
 static_assert(std::size(kTables) <= HookTables::kMost);

@@ -144,3 +144,12 @@ def test_what_the_device_and_the_process_use(observe_stand_in: ObserveCuda, caps
     answer = json.loads(capsys.readouterr().out)
     parts = answer["processes"][0]["result"]["parts"]
     assert {part["part"]: part["peak_bytes"] for part in parts}["not recorded"] == context
+
+
+def test_kernels_that_are_launched(observe_stand_in: ObserveCuda) -> None:
+    """Each with its name, as people write it, and its stream; without `--level=kernel` none are recorded."""
+    run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "kernels", options=("--level=kernel",))
+    launched = events_of(run.capture).filter(pl.col("kind") == int(EventKind.KERNEL_LAUNCH))
+    assert {run.capture.strings[number] for number in launched["name_id"]} == {"add(float*, int)"}
+    assert (launched["extra"] // (1 << 32)).to_list() == [2, 2, 2, 0]
+    assert set(launched["device"]) == {FIRST}

@@ -93,7 +93,7 @@ _TRAITS: Final[Mapping[Need, _Traits]] = {
         CollectionItem.LAUNCH,
         Level.KERNEL,
         "--events=launch --level=kernel",
-        frozenset({"kernel_launch"}),
+        frozenset({"kernel_launch", "cuda_kernels"}),
     ),
     Need.STACKS: _Traits(option="--call-stack=python", sources=frozenset({"python_stacks"})),
     Need.ALL_STEPS: _Traits(),

@@ -54,6 +54,12 @@ def asynchronous() -> None:
     LIBRARY.fake_cuda_allocate_async(7000)
 
 
+def kernels() -> None:
+    """Launch a kernel three times on a stream, and once on the default one."""
+    for stream in (32, 32, 32, 0):
+        assert LIBRARY.fake_cuda_launch(ctypes.c_void_p(stream)) == 0
+
+
 def exhausted() -> None:
     """Ask for more, 1 MiB at a time, until there is none; three times."""
     for _ in range(3):

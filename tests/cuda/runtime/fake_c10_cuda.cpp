@@ -27,6 +27,14 @@ int cudaMalloc(void** memory, std::size_t bytes);
 int cudaFree(void* memory);
 int cudaMallocAsync(void** memory, std::size_t bytes, void* stream);
 int cudaFreeAsync(void* memory, void* stream);
+struct Dimensions {
+    unsigned x, y, z;
+};
+void** __cudaRegisterFatBinary(void* binary);
+void __cudaRegisterFunction(void** binary, const char* host, char* device, const char* name, int limit, void* thread,
+                            void* block, void* blocks, void* grid, int* warp);
+int cudaLaunchKernel(const void* kernel, Dimensions grid, Dimensions block, void** arguments, std::size_t shared,
+                     void* stream);
 int cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned version, unsigned long long flags,
                                      int* result);
 }
@@ -104,6 +112,18 @@ void fake_cuda_free(int device, void* block) {
 void* fake_cuda_allocate_async(std::size_t bytes) {
     void* block = nullptr;
     return cudaMallocAsync(&block, bytes, nullptr) == 0 ? block : nullptr;
+}
+
+// A kernel as the compiler of CUDA registers it: void add(float*, int).
+int fake_cuda_launch(void* stream) {
+    static char host = 0;
+    static bool is_registered = false;
+    if (!is_registered) {
+        __cudaRegisterFunction(__cudaRegisterFatBinary(nullptr), &host, &host, "_Z3addPfi", -1, nullptr, nullptr,
+                               nullptr, nullptr, nullptr);
+        is_registered = true;
+    }
+    return cudaLaunchKernel(&host, {1, 1, 1}, {32, 1, 1}, nullptr, 0, stream);
 }
 
 void fake_cuda_free_async(void* block) { cudaFreeAsync(block, nullptr); }

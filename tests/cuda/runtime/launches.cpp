@@ -73,6 +73,10 @@ EXPORTED int cudaStreamGetPriority(void*, int* priority) {
     *priority = 0;
     return 0;
 }
+EXPORTED int cudaStreamGetId(void* stream, unsigned long long* number) {
+    *number = reinterpret_cast<std::uint64_t>(stream) / 16;
+    return 0;
+}
 EXPORTED int cudaEventCreate(void** event) { return cudaEventCreateWithFlags(event, 0); }
 
 // --- kernels
