@@ -40,7 +40,8 @@ struct DeviceSupport {
     // Writes the current figures that hold until they change (RESERVED, DEVICE_USAGE). Only devices whose figures have
     // been written before get them. Called when collection begins.
     void (*record_figures)(const RecordingScope& scope) noexcept;
-    // Waits until the calling thread's device has done all it was given; null where nothing runs by itself.
+    // Waits until the calling thread's device has done all it was given. Null where nothing runs by itself, or where
+    // waiting would change the program.
     void (*synchronise)() noexcept;
 };
 

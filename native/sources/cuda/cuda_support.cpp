@@ -18,13 +18,6 @@ bool copy_to_host(void* target, std::uint64_t source, std::size_t bytes) noexcep
     return copy != nullptr && copy(target, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == kSuccess;
 }
 
-void synchronise() noexcept {
-    const auto synchronise_device = reinterpret_cast<int (*)()>(find_function("cudaDeviceSynchronize"));
-    if (synchronise_device != nullptr) {
-        synchronise_device();
-    }
-}
-
 void record_figures(const RecordingScope& scope) noexcept {
     record_usage_again(scope);
     record_reserved_again(scope);
@@ -32,7 +25,8 @@ void record_figures(const RecordingScope& scope) noexcept {
 
 }  // namespace
 
+// Nobody waits for a device: that would begin to use one, and end the capture of a graph.
 const DeviceSupport kCudaSupport = {is_cuda, prepare_device_memory, device_memory,  pool_of,
-                                    nullptr, copy_to_host,          record_figures, synchronise};
+                                    nullptr, copy_to_host,          record_figures, nullptr};
 
 }  // namespace msmemscope::cuda
