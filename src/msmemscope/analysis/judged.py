@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.recorded import Need
-from msmemscope.model.devices import CPU_WORD, KIND_NAMES
+from msmemscope.model.devices import CPU_WORD, KIND_NAMES, DeviceKind
 from msmemscope.model.sources import DEVICE_SOURCES
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def kinds_not_recorded(asked: Iterable[str]) -> Iterator[NotJudged]:
 def kinds_not_loaded(asked: Iterable[str], sources: Collection[str]) -> Iterator[NotJudged]:
     """Name the kinds of devices that are to be observed, and that the program cannot have used.
 
-    Where the cpu is observed too, a program need not use anything else.
+    CUDA devices are observed by default where there are any, beside the cpu: then a program need not use them.
 
     Args:
         asked: Names of devices and kinds, `cuda:1`.
@@ -132,7 +132,8 @@ def kinds_not_loaded(asked: Iterable[str], sources: Collection[str]) -> Iterator
     for kind, of_kind in DEVICE_SOURCES.items():
         names = KIND_NAMES[kind]
         wanted = [device for device in asked if device.partition(":")[0] == names.word]
-        if wanted and CPU_WORD not in asked and not of_kind.intersection(sources):
+        is_by_default = kind is DeviceKind.CUDA and CPU_WORD in asked
+        if wanted and not is_by_default and not of_kind.intersection(sources):
             reason = f"the program loaded no library of {names.runtime}"
             yield NotJudged(", ".join(wanted), reason, OBSERVE_CPU, is_device=True)
 
