@@ -153,3 +153,11 @@ def test_kernels_that_are_launched(observe_stand_in: ObserveCuda) -> None:
     assert {run.capture.strings[number] for number in launched["name_id"]} == {"add(float*, int)"}
     assert (launched["extra"] // (1 << 32)).to_list() == [2, 2, 2, 0]
     assert set(launched["device"]) == {FIRST}
+
+
+def test_the_last_error_of_the_runtime_is_the_program_s(observe_stand_in: ObserveCuda) -> None:
+    """A question of ours that the runtime cannot answer leaves none: PyTorch would raise it."""
+    run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "unnamed", options=("--level=kernel",))
+    assert run.report == {"error": "0"}
+    launched = events_of(run.capture).filter(pl.col("kind") == int(EventKind.KERNEL_LAUNCH))
+    assert launched["name_id"].to_list() == [0]

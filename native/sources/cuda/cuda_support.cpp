@@ -1,6 +1,5 @@
 #include "sources/cuda/cuda_support.h"
 
-#include "interpose/patcher.h"
 #include "sources/cuda/caching_allocator.h"
 #include "sources/cuda/device_usage.h"
 #include "sources/cuda/devices.h"
@@ -8,14 +7,13 @@
 namespace msmemscope::cuda {
 namespace {
 
-constexpr int kDeviceToHost = 2;  // cudaMemcpyDeviceToHost
+Known<int(void*, unsigned long long, std::size_t)> copy_from_device("cuMemcpyDtoH_v2");
 
 bool is_cuda(format::Device device) noexcept { return format::is_of_kind(device, format::DeviceKind::kCuda); }
 
 bool copy_to_host(void* target, std::uint64_t source, std::size_t bytes) noexcept {
-    using Copy = int (*)(void*, const void*, std::size_t, int);
-    static const auto copy = reinterpret_cast<Copy>(find_function("cudaMemcpy"));
-    return copy != nullptr && copy(target, reinterpret_cast<const void*>(source), bytes, kDeviceToHost) == kSuccess;
+    const auto copy = copy_from_device.get();
+    return copy != nullptr && copy(target, source, bytes) == kSuccess;
 }
 
 void record_figures(const RecordingScope& scope) noexcept {

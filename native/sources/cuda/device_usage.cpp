@@ -5,7 +5,6 @@
 #include <atomic>
 #include <ctime>
 
-#include "interpose/patcher.h"
 #include "sources/cuda/devices.h"
 #include "sources/management_interface.h"
 
@@ -43,6 +42,8 @@ struct Place {
 };
 Place places[format::kDevicesPerKind];
 
+Known<int(char*, int, int)> bus_of_device("cuDeviceGetPCIBusId");
+
 WrittenUsage written[format::kDevicesPerKind];
 
 const char* load() noexcept {
@@ -75,7 +76,7 @@ Handle handle_of(int number, format::Device device) noexcept {
     Place& place = places[format::index_of(device)];
     Handle handle = place.handle.load(std::memory_order_relaxed);
     if (handle == nullptr) {
-        const auto bus_of = reinterpret_cast<int (*)(char*, int, int)>(find_function("cudaDeviceGetPCIBusId"));
+        const auto bus_of = bus_of_device.get();
         char bus[32] = {};
         if (bus_of != nullptr && bus_of(bus, sizeof(bus), number) == kSuccess &&
             find_by_bus(bus, &handle) == kSuccess) {

@@ -16,7 +16,8 @@ namespace {
 using Address = unsigned long long;  // CUdeviceptr, and the handle of physical memory
 
 std::uint64_t number_of(const void* address) noexcept { return reinterpret_cast<std::uint64_t>(address); }
-std::uint64_t number_of(Address address) noexcept { return address; }
+// The highest byte is the pool's where blocks are followed. Addresses have none, and handles are what the driver likes.
+std::uint64_t number_of(Address address) noexcept { return address & 0xFFFFFFFFFFFFFF; }
 
 // CUmemAllocationProp: cuda.h of CUDA 10.2 and later.
 struct PhysicalMemory {
@@ -80,7 +81,7 @@ template <const char* Function, typename Pointer, typename... More>
 int allocate(const Call<int(Pointer*, std::size_t, More...)>& call, Pointer* memory, std::size_t bytes, More... more) {
     const DriverCall under_way;
     const int result = call.real(memory, bytes, more...);
-    if (DriverCall::is_outermost() && memory != nullptr) {
+    if ((result == kSuccess || result == kOutOfMemory) && DriverCall::is_outermost() && memory != nullptr) {
         note_result(result, current_device(), result == kSuccess ? number_of(*memory) : 0, bytes, Function, call.site);
     }
     return result;
@@ -132,7 +133,8 @@ int mem_create(const Call<int(Address*, std::size_t, const PhysicalMemory*, unsi
     const int result = call.real(handle, bytes, properties, flags);
     if (DriverCall::is_outermost() && handle != nullptr && properties != nullptr &&
         properties->location_type == kOnDevice) {
-        note_result(result, properties->location, result == kSuccess ? *handle : 0, bytes, kMemCreate, call.site);
+        note_result(result, properties->location, result == kSuccess ? number_of(*handle) : 0, bytes, kMemCreate,
+                    call.site);
     }
     return result;
 }
@@ -142,7 +144,7 @@ int mem_map(const Call<int(Address, std::size_t, std::size_t, Address, unsigned 
     const int result = call.real(memory, bytes, offset, handle, flags);
     if (result == kSuccess) {
         const KeepErrno keep_errno;
-        recorder::note_mapped(handle, memory, bytes);
+        recorder::note_mapped(number_of(handle), memory, bytes);
     }
     return result;
 }

@@ -7,7 +7,6 @@
 
 #include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
-#include "interpose/patcher.h"
 #include "sources/cuda/devices.h"
 #include "sources/kernel_names.h"
 
@@ -28,35 +27,13 @@ struct DriverConfiguration {  // CUlaunchConfig
     void* stream;
 };
 
-// Functions that are had at run time: those of a runtime are not there in a program without it.
-template <typename Function>
-class Known {
-public:
-    explicit constexpr Known(const char* name) : name_(name) {}
-    // Null if no loaded library has it. Then it is searched for ever more rarely, because that is slow.
-    Function* get() noexcept {
-        Function* function = function_.load(std::memory_order_relaxed);
-        if (__builtin_expect(function != nullptr, 1)) {
-            return function;
-        }
-        const std::uint32_t misses = misses_.fetch_add(1, std::memory_order_relaxed);
-        if ((misses & (misses - 1)) == 0) {
-            function = reinterpret_cast<Function*>(find_function(name_));
-            function_.store(function, std::memory_order_relaxed);
-        }
-        return function;
-    }
-
-private:
-    const char* name_;
-    std::atomic<Function*> function_{nullptr};
-    std::atomic<std::uint32_t> misses_{0};
-};
-
 using NameOf = int(const char**, const void*);
-Known<NameOf> name_of_runtime("cudaFuncGetName");
-Known<NameOf> name_of_driver("cuFuncGetName");
-Known<int(void*, unsigned long long*)> stream_number("cudaStreamGetId");
+Known<NameOf> name_of_host("cudaFuncGetName");
+Known<NameOf> name_of_handle("cuKernelGetName");
+Known<NameOf> name_of_function("cuFuncGetName");
+Known<int()> pending_error("cudaPeekAtLastError");
+Known<int()> take_error("cudaGetLastError");
+Known<int(void*, unsigned long long*)> stream_number("cuStreamGetId");
 Known<char*(const char*, char*, std::size_t*, int*)> demangle("__cxa_demangle");
 
 // By the kernel's address or handle. A handle of a module that was unloaded may come again: then the name is the first
@@ -79,6 +56,25 @@ void add_name(std::uint64_t id, const char* name) noexcept {
     std::free(plain);
 }
 
+// Null if nobody can tell. The runtime keeps the last error for the program, which looks at it behind each launch: it
+// is not asked beside an error of the program, and an error of ours is taken away.
+const char* asked_name(const void* kernel, Known<NameOf>& name_of) noexcept {
+    NameOf* const ask = name_of.get();
+    const bool is_of_runtime = &name_of == &name_of_host;
+    const auto peek = is_of_runtime ? pending_error.get() : nullptr;
+    if (ask == nullptr || (is_of_runtime && (peek == nullptr || peek() != kSuccess))) {
+        return nullptr;
+    }
+    const char* name = nullptr;
+    if (ask(&name, kernel) == kSuccess) {
+        return name;
+    }
+    if (is_of_runtime && take_error.get() != nullptr) {
+        take_error.get()();
+    }
+    return nullptr;
+}
+
 void record(const void* kernel, Known<NameOf>& name_of, void* stream, std::uint64_t began_ns) noexcept {
     const format::Device device = device_of_runtime(current_device());
     if (device == format::kDeviceNone || !recorder::observes(device)) {
@@ -90,9 +86,8 @@ void record(const void* kernel, Known<NameOf>& name_of, void* stream, std::uint6
     {
         const RecordingScope unobserved(false);
         if (names.find(id) == nullptr) {
-            const char* name = nullptr;
-            NameOf* const ask = name_of.get();
-            if (ask != nullptr && ask(&name, kernel) == kSuccess && name != nullptr) {
+            const char* const name = asked_name(kernel, name_of);
+            if (name != nullptr) {
                 add_name(id, name);
             }
         }
@@ -139,18 +134,18 @@ constexpr char kLaunchConfigured[] = "cudaLaunchKernelExC";
 constexpr char kDriverLaunch[] = "cuLaunchKernel";
 constexpr char kDriverLaunchConfigured[] = "cuLaunchKernelEx";
 
-template <const char* Function>
+template <const char* Function, Known<NameOf>& NameOfKernel>
 int runtime_launch(const Call<int(const void*, Dimensions, Dimensions, void**, std::size_t, void*)>& call,
                    const void* kernel, Dimensions grid, Dimensions block, void** arguments, std::size_t shared_bytes,
                    void* stream) {
     const auto real = [&] { return call.real(kernel, grid, block, arguments, shared_bytes, stream); };
-    return launch(real, kernel, name_of_runtime, stream);
+    return launch(real, kernel, NameOfKernel, stream);
 }
 
 int runtime_launch_configured(const Call<int(const RuntimeConfiguration*, const void*, void**)>& call,
                               const RuntimeConfiguration* configuration, const void* kernel, void** arguments) {
     const auto real = [&] { return call.real(configuration, kernel, arguments); };
-    return launch(real, kernel, name_of_runtime, configuration != nullptr ? configuration->stream : nullptr);
+    return launch(real, kernel, name_of_host, configuration != nullptr ? configuration->stream : nullptr);
 }
 
 using Size = unsigned;
@@ -162,24 +157,24 @@ int driver_launch(
         return call.real(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, arguments,
                          more);
     };
-    return launch(real, kernel, name_of_driver, stream);
+    return launch(real, kernel, name_of_function, stream);
 }
 
 int driver_launch_configured(const Call<int(const DriverConfiguration*, const void*, void**, void**)>& call,
                              const DriverConfiguration* configuration, const void* kernel, void** arguments,
                              void** more) {
     const auto real = [&] { return call.real(configuration, kernel, arguments, more); };
-    return launch(real, kernel, name_of_driver, configuration != nullptr ? configuration->stream : nullptr);
+    return launch(real, kernel, name_of_function, configuration != nullptr ? configuration->stream : nullptr);
 }
 
 constexpr const char* kSource = "cuda_kernels";
 
 constexpr Hook kHookList[] = {
-    hook<&runtime_launch<kLaunch>>(nullptr, kLaunch, kSource),
-    hook<&runtime_launch<kLaunchOfThread>>(nullptr, kLaunchOfThread, kSource),
-    hook<&runtime_launch<kLaunchHandle>>(nullptr, kLaunchHandle, kSource),
-    hook<&runtime_launch<kLaunchHandleOfThread>>(nullptr, kLaunchHandleOfThread, kSource),
-    hook<&runtime_launch<kLaunchTogether>>(nullptr, kLaunchTogether, kSource),
+    hook<&runtime_launch<kLaunch, name_of_host>>(nullptr, kLaunch, kSource),
+    hook<&runtime_launch<kLaunchOfThread, name_of_host>>(nullptr, kLaunchOfThread, kSource),
+    hook<&runtime_launch<kLaunchHandle, name_of_handle>>(nullptr, kLaunchHandle, kSource),
+    hook<&runtime_launch<kLaunchHandleOfThread, name_of_handle>>(nullptr, kLaunchHandleOfThread, kSource),
+    hook<&runtime_launch<kLaunchTogether, name_of_host>>(nullptr, kLaunchTogether, kSource),
     hook<&runtime_launch_configured>(nullptr, kLaunchConfigured, kSource),
     hook<&driver_launch>(nullptr, kDriverLaunch, kSource),
     hook<&driver_launch_configured>(nullptr, kDriverLaunchConfigured, kSource),

@@ -60,6 +60,11 @@ def kernels() -> None:
         assert LIBRARY.fake_cuda_launch(ctypes.c_void_p(stream)) == 0
 
 
+def unnamed() -> None:
+    """Launch a kernel without a name, and say what the runtime has as the last error then."""
+    print(f"error={LIBRARY.fake_cuda_launch_unnamed()}")
+
+
 def exhausted() -> None:
     """Ask for more, 1 MiB at a time, until there is none; three times."""
     for _ in range(3):

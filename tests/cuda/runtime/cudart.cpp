@@ -24,6 +24,13 @@ State& state() {
     return *made;
 }
 
+static thread_local int last_error = 0;
+
+int failed(int status) {
+    last_error = status;
+    return status;
+}
+
 namespace {
 
 constexpr std::size_t kPage = 4096;
@@ -38,12 +45,6 @@ int devices() { return static_cast<int>(number_in("EMULATED_CUDA_DEVICES", 1)); 
 std::size_t total() { return number_in("EMULATED_CUDA_BYTES", std::size_t{4} << 30); }
 
 thread_local int current = 0;
-thread_local int last_error = 0;
-
-int failed(int status) {
-    last_error = status;
-    return status;
-}
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -128,6 +129,7 @@ EXPORTED int cudaDeviceGetPCIBusId(char* text, int room, int device) {
     std::snprintf(text, static_cast<std::size_t>(room), "0000:%02x:00.0", device + 1);
     return 0;
 }
+EXPORTED int cuDeviceGetPCIBusId(char* text, int room, int device) { return cudaDeviceGetPCIBusId(text, room, device); }
 EXPORTED int cudaDriverGetVersion(int* version) {
     *version = 13000;
     return 0;
@@ -217,6 +219,10 @@ EXPORTED int cudaHostRegister(void*, std::size_t, unsigned) { return 0; }
 EXPORTED int cudaHostUnregister(void*) { return 0; }
 EXPORTED int cudaMemcpy(void* target, const void* source, std::size_t bytes, int) {
     std::memcpy(target, source, bytes);
+    return 0;
+}
+EXPORTED int cuMemcpyDtoH_v2(void* target, Address source, std::size_t bytes) {
+    std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
     return 0;
 }
 EXPORTED int cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int kind, void*) {

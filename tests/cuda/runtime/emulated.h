@@ -33,6 +33,9 @@ struct State {
 };
 State& state();
 
+// Keeps a status as the last error of the thread, as the runtime does, and returns it.
+int failed(int status);
+
 // Handles of streams, events and the like: never null, never alike.
 inline void* new_handle() {
     static std::atomic<std::uint64_t> next{0x1000};

@@ -73,7 +73,7 @@ EXPORTED int cudaStreamGetPriority(void*, int* priority) {
     *priority = 0;
     return 0;
 }
-EXPORTED int cudaStreamGetId(void* stream, unsigned long long* number) {
+EXPORTED int cuStreamGetId(void* stream, unsigned long long* number) {
     *number = reinterpret_cast<std::uint64_t>(stream) / 16;
     return 0;
 }
@@ -114,8 +114,9 @@ EXPORTED int cudaFuncGetName(const char** name, const void* host) {
     const std::lock_guard<std::mutex> guard(state().lock);
     const auto found = kernel_names().find(host);
     *name = found != kernel_names().end() ? found->second : "";
-    return found != kernel_names().end() ? 0 : kInvalidValue;
+    return found != kernel_names().end() ? 0 : failed(kInvalidValue);
 }
+EXPORTED int cuKernelGetName(const char** name, const void* kernel) { return cudaFuncGetName(name, kernel); }
 EXPORTED unsigned __cudaPushCallConfiguration(Dimensions grid, Dimensions block, std::size_t shared, void* stream) {
     configuration = {grid, block, shared, stream};
     return 0;
