@@ -3,11 +3,12 @@
 #include "sources/cuda/caching_allocator.h"
 #include "sources/cuda/device_usage.h"
 #include "sources/cuda/devices.h"
+#include "sources/loaded_function.h"
 
 namespace msmemscope::cuda {
 namespace {
 
-Known<int(void*, unsigned long long, std::size_t)> copy_from_device("cuMemcpyDtoH_v2");
+LoadedFunction<int(void*, unsigned long long, std::size_t)> copy_from_device("cuMemcpyDtoH_v2");
 
 bool is_cuda(format::Device device) noexcept { return format::is_of_kind(device, format::DeviceKind::kCuda); }
 

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "sources/cuda/devices.h"
+#include "sources/loaded_function.h"
 #include "sources/management_interface.h"
 
 namespace msmemscope::cuda {
@@ -42,7 +43,7 @@ struct Place {
 };
 Place places[format::kDevicesPerKind];
 
-Known<int(char*, int, int)> bus_of_device("cuDeviceGetPCIBusId");
+LoadedFunction<int(char*, int, int)> bus_of_device("cuDeviceGetPCIBusId");
 
 WrittenUsage written[format::kDevicesPerKind];
 

@@ -1,5 +1,6 @@
 #include "sources/cuda/devices.h"
 
+#include "sources/loaded_function.h"
 #include "sources/visible_devices.h"
 
 namespace msmemscope::cuda {
@@ -9,7 +10,8 @@ VisibleByVariable visible("CUDA_VISIBLE_DEVICES", true);
 
 // Both number devices as the program sees them. The driver knows the context that the program uses; there can be two
 // runtimes, and each has a current device of its own.
-Known<int(int*)> get_device[] = {Known<int(int*)>("cuCtxGetDevice"), Known<int(int*)>("cudaGetDevice")};
+LoadedFunction<int(int*)> get_device[] = {LoadedFunction<int(int*)>("cuCtxGetDevice"),
+                                          LoadedFunction<int(int*)>("cudaGetDevice")};
 
 }  // namespace
 
@@ -18,7 +20,7 @@ format::Device device_of_runtime(int number) noexcept {
 }
 
 int current_device() noexcept {
-    for (Known<int(int*)>& function : get_device) {
+    for (LoadedFunction<int(int*)>& function : get_device) {
         const auto get = function.get();
         int number = -1;
         if (get != nullptr && get(&number) == kSuccess) {

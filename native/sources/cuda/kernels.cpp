@@ -9,6 +9,7 @@
 #include "core/writer/recorder.h"
 #include "sources/cuda/devices.h"
 #include "sources/kernel_names.h"
+#include "sources/loaded_function.h"
 
 namespace msmemscope::cuda {
 namespace {
@@ -28,13 +29,13 @@ struct DriverConfiguration {  // CUlaunchConfig
 };
 
 using NameOf = int(const char**, const void*);
-Known<NameOf> name_of_host("cudaFuncGetName");
-Known<NameOf> name_of_handle("cuKernelGetName");
-Known<NameOf> name_of_function("cuFuncGetName");
-Known<int()> pending_error("cudaPeekAtLastError");
-Known<int()> take_error("cudaGetLastError");
-Known<int(void*, unsigned long long*)> stream_number("cuStreamGetId");
-Known<char*(const char*, char*, std::size_t*, int*)> demangle("__cxa_demangle");
+LoadedFunction<NameOf> name_of_host("cudaFuncGetName");
+LoadedFunction<NameOf> name_of_handle("cuKernelGetName");
+LoadedFunction<NameOf> name_of_function("cuFuncGetName");
+LoadedFunction<int()> pending_error("cudaPeekAtLastError");
+LoadedFunction<int()> take_error("cudaGetLastError");
+LoadedFunction<int(void*, unsigned long long*)> stream_number("cuStreamGetId");
+LoadedFunction<char*(const char*, char*, std::size_t*, int*)> demangle("__cxa_demangle");
 
 // By the kernel's address or handle. A handle of a module that was unloaded may come again: then the name is the first
 // one's.
@@ -58,7 +59,7 @@ void add_name(std::uint64_t id, const char* name) noexcept {
 
 // Null if nobody can tell. The runtime keeps the last error for the program, which looks at it behind each launch: it
 // is not asked beside an error of the program, and an error of ours is taken away.
-const char* asked_name(const void* kernel, Known<NameOf>& name_of) noexcept {
+const char* asked_name(const void* kernel, LoadedFunction<NameOf>& name_of) noexcept {
     NameOf* const ask = name_of.get();
     const bool is_of_runtime = &name_of == &name_of_host;
     const auto peek = is_of_runtime ? pending_error.get() : nullptr;
@@ -75,7 +76,7 @@ const char* asked_name(const void* kernel, Known<NameOf>& name_of) noexcept {
     return nullptr;
 }
 
-void record(const void* kernel, Known<NameOf>& name_of, void* stream, std::uint64_t began_ns) noexcept {
+void record(const void* kernel, LoadedFunction<NameOf>& name_of, void* stream, std::uint64_t began_ns) noexcept {
     const format::Device device = device_of_runtime(current_device());
     if (device == format::kDeviceNone || !recorder::observes(device)) {
         return;
@@ -110,7 +111,7 @@ void record(const void* kernel, Known<NameOf>& name_of, void* stream, std::uint6
 
 // Calls the real function, and records the launch if no other launch function called this one.
 template <typename Real>
-int launch(Real real, const void* kernel, Known<NameOf>& name_of, void* stream) {
+int launch(Real real, const void* kernel, LoadedFunction<NameOf>& name_of, void* stream) {
     if (!is_collected()) {
         return real();
     }
@@ -134,7 +135,7 @@ constexpr char kLaunchConfigured[] = "cudaLaunchKernelExC";
 constexpr char kDriverLaunch[] = "cuLaunchKernel";
 constexpr char kDriverLaunchConfigured[] = "cuLaunchKernelEx";
 
-template <const char* Function, Known<NameOf>& NameOfKernel>
+template <const char* Function, LoadedFunction<NameOf>& NameOfKernel>
 int runtime_launch(const Call<int(const void*, Dimensions, Dimensions, void**, std::size_t, void*)>& call,
                    const void* kernel, Dimensions grid, Dimensions block, void** arguments, std::size_t shared_bytes,
                    void* stream) {
