@@ -17,7 +17,8 @@ TORCH_CUDA    ?= torch==2.11.0
 CUDA_OPTIONS  ?=
 # Trainers and notebooks, for the tests of the integrations; what the battery of programs runs with; protocol and screen.
 # Two have left Python 3.10 behind.
-INTEGRATIONS  ?= 'transformers==5.23.0; python_version>="3.11"' 'transformers==5.20.2; python_version<"3.11"' \
+TRANSFORMERS  ?= 'transformers==5.23.0; python_version>="3.11"' 'transformers==5.20.2; python_version<"3.11"'
+INTEGRATIONS  ?= $(TRANSFORMERS) \
                  'coverage==7.17.3; python_version>="3.11"' 'coverage==7.16.2; python_version<"3.11"' \
                  accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel gevent==26.9.0 uvloop==0.23.0 \
                  memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 textual==8.2.8 fsspec ray==2.60.0
@@ -36,6 +37,7 @@ DEMO_SCRIPT   ?= examples/train_gpt.py
 
 STAMPS := $(VENV)/stamps
 BIN    := $(abspath $(VENV))/bin
+CUDA_FOLDER := $(abspath $(VENV))/lanes/torch_cuda
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 NATIVE_SOURCES := $(shell find native -type f 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
 VNPU_SOURCES   := $(shell find vnpu/native -type f 2>/dev/null) vnpu/CMakeLists.txt vnpu/pyproject.toml
@@ -146,8 +148,11 @@ format: $(STAMPS)/package ## let ruff rewrite what it can
 bench: $(STAMPS)/package $(STAMPS)/integrations $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
 	PATH="$(BIN):$$PATH" python benchmarks/run.py $(BENCH_OPTIONS)
 
+# MEASURES_OPTIONS=--device=cuda measures one kind of device. CUDA devices take part where `make test-cuda` was run before.
+MEASURES_OPTIONS ?=
 measures: $(STAMPS)/package $(STAMPS)/torch $(STAMPS)/vnpu $(STAMPS)/torch-npu ## hold the answers against programs whose truth is known
-	PATH="$(BIN):$$PATH" python -m tests.measures
+	MSMEMSCOPE_CUDA_PYTHON="$(wildcard $(CUDA_FOLDER)/bin/python)" PATH="$(BIN):$$PATH" \
+	python -m tests.measures $(MEASURES_OPTIONS)
 
 docs: $(STAMPS)/package $(STAMPS)/vnpu $(STAMPS)/torch-npu ## generate the reference pages and pictures again
 	PATH="$(BIN):$$PATH" python docs/generate.py
@@ -275,10 +280,9 @@ $(STAMPS)/vllm-ascend: tests/lanes/vllm-ascend.txt tests/lanes/prepare.py | $(ST
 	    $(VLLM_PIP) --no-deps $(VLLM_ASCEND) memfabric_hybrid memcache_hybrid; \
 	    : > $@; fi
 
-CUDA_FOLDER = $(abspath $(VENV))/lanes/torch_cuda
 $(STAMPS)/torch-cuda: | $(STAMPS)/venv
 	$(PYTHON) -m venv $(CUDA_FOLDER)
-	$(CUDA_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet $(CUDA_OPTIONS) '$(TORCH_CUDA)' numpy
+	$(CUDA_FOLDER)/bin/python -m pip --disable-pip-version-check install --quiet $(CUDA_OPTIONS) '$(TORCH_CUDA)' numpy $(TRANSFORMERS)
 	@touch $@
 
 # A folder of its own, with the older NumPy and the packages that it is built with: nothing else gets to see them.

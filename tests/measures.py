@@ -1,12 +1,13 @@
 """Prints the table of measures: `python -m tests.measures`, or `make measures`.
 
-Every program that knows the truth about itself runs under the tool, on the CPU and on the virtual NPU. The answers are
-compared with that truth. The programs are the leak zoo, the zoo of host memory, planted inefficiencies and owners of
+Every program that knows the truth about itself runs under the tool. It runs on each device that is there: the CPU, the
+virtual NPU, an emulated CUDA device. `--device=cuda` takes one of them. The answers are compared with that truth. The programs are the leak zoo, the zoo of host memory, planted inefficiencies and owners of
 tensors. There are also reasons to run out of memory, and programs after public reports.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -32,13 +33,16 @@ from tests.support.measures import Measure, table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-DEVICES = ("cpu", "npu")
+DEVICES = ("cpu", "npu", "cuda")
 
 
 def main() -> int:
-    """Print the table, on a machine without a virtual NPU that of the CPU."""
+    """Print the table of the devices that are there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=DEVICES, help="the only device; otherwise all")
+    chosen = parser.parse_args().device
     rows: list[Measure] = []
-    for device in DEVICES:
+    for device in (chosen,) if chosen else DEVICES:
         for question in QUESTIONS:
             sys.stderr.write(f"{device}: {question.__name__}\n")
             try:
@@ -101,7 +105,7 @@ def host_memory(_folder: Path, device: str) -> Iterable[Measure]:
 
 def causes(folder: Path, device: str) -> Iterable[Measure]:
     """Reasons why memory ran out, each with its line and its remedy."""
-    rows = measure_failures(folder, failures.programs(failures.HOST_FAMILIES if device == "cpu" else failures.FAMILIES))
+    rows = measure_failures(folder, failures.programs_of(device), device)
     true, found = Counter(row.cause for row in rows), Counter(row.found for row in rows)
     right = Counter(row.cause for row in rows if row.right)
     for cause in sorted(true.keys() | (found.keys() - {""})):

@@ -46,7 +46,9 @@
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
 #include "sources/ascend/mstx/mstx.h"
+#include "sources/cuda/devices.h"
 #include "watch.h"
+#include "watch/memory_reader.h"
 #include "watch/watch.h"
 
 namespace nb = nanobind;
@@ -280,6 +282,10 @@ NB_MODULE(_native, module) {
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
+    module.def("cuda_device", &cuda::device_of_runtime, nb::arg("number"),
+               "The CUDA device, as events have it, that the program knows by a number; -1 if there is none.");
+    module.def("devices_can_be_read", &watch::devices_can_be_read,
+               "Whether one may wait for devices now, and read their memory; not while a graph is captured.");
     define_allocator_trace(module);
     module.def(
         "device_memory", &device_memory, nb::arg("device"),

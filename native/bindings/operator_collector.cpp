@@ -80,7 +80,7 @@ void write_accesses(const RecordingScope& scope, const std::vector<Access>& acce
         }
         const auto kind = access.use == Use::kWrite ? format::EventKind::kAccessWrite : format::EventKind::kAccessRead;
         Event event = event_of(kind, access.device, moment);
-        event.pool = access.device == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta;
+        event.pool = format::pool_of_tensors(access.device);
         event.address = access.address;
         event.size = access.size_bytes;
         event.attribute_id = access.attribute_id;

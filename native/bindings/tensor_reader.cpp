@@ -122,8 +122,8 @@ bool gather_read(const TensorMemory& memory, Use use, bool with_access, std::vec
         }
         access.size_bytes = memory.elements * memory.item_bytes;
         access.address = memory.storage_address + static_cast<std::uint64_t>(memory.offset) * memory.item_bytes;
-        access.block_sequence = recorder::live_block_sequence(
-            number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, memory.storage_address);
+        access.block_sequence =
+            recorder::live_block_sequence(format::pool_of_tensors(access.device), memory.storage_address);
     }
     accesses.push_back(access);
     return true;
@@ -231,8 +231,7 @@ void gather_tensor(PyObject* tensor, Use use, bool with_access, std::vector<Acce
             if (may_learn_from(tensor) && PyErr_Occurred() == nullptr) {
                 learn(tensor, shape, storage, offset, access.size_bytes);
             }
-            access.block_sequence = recorder::live_block_sequence(
-                number == format::kDeviceCpu ? format::Pool::kHost : format::Pool::kPta, storage);
+            access.block_sequence = recorder::live_block_sequence(format::pool_of_tensors(access.device), storage);
         }
         Py_XDECREF(bytes);
         Py_XDECREF(dtype);

@@ -12,6 +12,7 @@
 #include "sources/cuda/caching_allocator.h"
 #include "sources/cuda/cuda_support.h"
 #include "sources/cuda/driver.h"
+#include "sources/cuda/graph_capture.h"
 #include "sources/cuda/kernels.h"
 #include "sources/host_heap/host_heap.h"
 #include "sources/torch_cpu/dispatch_modes.h"
@@ -32,6 +33,7 @@ constexpr const HookTable* kTables[] = {
     &host_heap::kHooks,
     &cuda::kDriverHooks,
     &cuda::kKernelHooks,
+    &cuda::kGraphCaptureHooks,
     &cuda::kCachingAllocatorHooks,  // in front of the driver's, where both have a function
 };
 static_assert(std::size(kTables) <= HookTables::kMost);

@@ -29,7 +29,7 @@ std::uint64_t share_of_budget() noexcept { return recorder::settings().watch_bud
 
 bool is_guarded(const LiveBlock& block) noexcept {
     // Workspaces belong to whichever operator runs. Pools are cut from the driver's blocks.
-    return block.size_bytes != 0 && (block.pool == format::Pool::kHost || block.pool == format::Pool::kPta);
+    return block.size_bytes != 0 && block.pool == format::pool_of_tensors(block.device);
 }
 
 }  // namespace

@@ -183,6 +183,16 @@ void synchronize_devices() noexcept {
     }
 }
 
+bool devices_can_be_read() noexcept {
+    for (std::size_t number = 0; number < kDeviceSupports.count; ++number) {
+        const auto can_be_read = kDeviceSupports.supports[number]->can_be_read;
+        if (can_be_read != nullptr && !can_be_read()) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool read_content(const Content& content, Reading reading, TakePiece take, void* context) noexcept {
     if (content.bytes() == 0) {
         return true;

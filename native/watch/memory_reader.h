@@ -62,6 +62,9 @@ Reading reading_of(format::Device device, bool block_is_known) noexcept;
 // Waits until the calling thread's devices have done all they were given.
 void synchronize_devices() noexcept;
 
+// Whether memory of all devices can be read now; not while work of one is captured into a graph.
+__attribute__((visibility("default"))) bool devices_can_be_read() noexcept;
+
 // Takes pieces one after the other; each but the last is a multiple of kSegmentBytes.
 using TakePiece = void (*)(void* context, const void* bytes, std::size_t count);
 

@@ -103,6 +103,10 @@ bool prepare(State& held) noexcept {
         held.is_stale = true;
         return false;
     }
+    // What is captured into a graph does not run yet.
+    if (concerns_device() && !devices_can_be_read()) {
+        return false;
+    }
     const Settings& settings = recorder::settings();
     if (settings.watch_auto != held.guard.is_following()) {
         if (settings.watch_auto) {

@@ -146,6 +146,22 @@ def test_what_the_device_and_the_process_use(observe_stand_in: ObserveCuda, caps
     assert {part["part"]: part["peak_bytes"] for part in parts}["not recorded"] == context
 
 
+def test_memory_that_other_libraries_ask_for(observe_stand_in: ObserveCuda, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the file of the library, with the line that led to it. The pool counts as it was in use before the blocks went."""
+    runtime = observe_stand_in.runtime
+    run = observe_stand_in("stand_in.py", runtime.allocator, "connect", runtime.communicator)
+    assert main(["analyze", "card", str(run.capture.directory), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["processes"][0]["result"]
+    found = {(part["part"], part["name"]): part["peak_bytes"] for part in result["parts"]}
+    assert found[("module", "libnccl.so.2")] == 8 << 20
+    assert found[("pool in use", "CUDA")] == 65 << 20
+    assert ("pool, not in use", "CUDA") not in found
+    assert found[("unknown", "")] == 0
+    (site,) = result["sites"]
+    assert (site["module"], site["size_bytes"]) == ("libnccl.so.2", 8 << 20)
+    assert site["site"].endswith("stand_in.py(97): connect")
+
+
 def test_kernels_that_are_launched(observe_stand_in: ObserveCuda) -> None:
     """Each with its name, as people write it, and its stream; without `--level=kernel` none are recorded."""
     run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "kernels", options=("--level=kernel",))

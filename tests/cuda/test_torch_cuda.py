@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 from msmemscope.cli.main import main
-from msmemscope.model.events import EventKind
+from msmemscope.model.devices import DeviceKind, device_number
+from msmemscope.model.events import ACCESS_KINDS, EventKind
 from msmemscope.model.pools import Pool
 from tests.support.recordings import assert_sound, events_of
+from tests.support.watching import changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +84,49 @@ def test_a_leak_of_a_training_is_named(observe_torch: ObserveCuda) -> None:
     first = " ".join(run.stderr.split("next:")[0].split())
     assert "on cuda:0" in first
     assert "held by __main__.KEPT" in first
+
+
+def test_operators_and_the_tensors_that_they_use(observe_torch: ObserveCuda) -> None:
+    """Operators and accesses are events of the device; each access has the block that it is in."""
+    run = observe_torch("training.py", options=("--analysis=decompose",))
+    events = events_of(run.capture)
+    accesses = events.filter(pl.col("kind").is_in([*map(int, ACCESS_KINDS)]))
+    operators = events.filter(pl.col("kind") == int(EventKind.ATEN_START))
+    assert set(accesses["device"]) | set(operators["device"]) == {device_number(DeviceKind.CUDA, 0)}
+    assert set(accesses["pool"]) == {int(Pool.CUDA)}
+    assert accesses.height > 500
+    blocks = events.filter((pl.col("kind") == int(EventKind.MALLOC)) & (pl.col("pool") == int(Pool.CUDA)))
+    of_blocks = accesses.join(
+        blocks.select(extra=pl.col("sequence"), begin="address", bytes="size"), on="extra", how="left"
+    )
+    assert of_blocks["begin"].null_count() == 0
+    # Not the ends: a tensor that was expanded has more elements than memory.
+    assert (of_blocks["address"] >= of_blocks["begin"]).all()
+    assert (of_blocks["address"] < of_blocks["begin"] + of_blocks["bytes"]).all()
+
+
+def test_a_tensor_that_another_operator_writes(observe_torch: ObserveCuda) -> None:
+    """Who wrote it is named, with the bytes. Watching does not disturb the capture of a graph."""
+    run = observe_torch("watched.py", options=("--device=cuda,cpu",))
+    assert run.report == {"captured": "1000"}
+    wrong, right = changes(run.capture)
+    assert wrong.culprit == ("torch._ops.faulty.scale.default", 3)
+    assert wrong.is_unexpected
+    assert (wrong.attributes["first"], wrong.attributes["last"]) == ("100", "123")
+    assert right.culprit[0] == "torch._ops.aten.copy_.default"
+    assert not right.is_unexpected
+
+
+def test_the_setting_that_is_named_helps(observe_torch: ObserveCuda) -> None:
+    """A program that was cut up finishes with it."""
+    card = {"EMULATED_CUDA_BYTES": str(1 << 30), "EMULATED_CUDA_CONTEXT": str(224 << 20)}
+    first = observe_torch("cut_up.py", variables=card)
+    assert first.report == {"outcome": "exhausted"}
+    said = " ".join(first.stderr.split())
+    assert "out of memory on cuda:0: fragmentation by splitting, 306 MiB in gaps" in said
+    (named,) = re.findall(r"next: export PYTORCH_CUDA_ALLOC_CONF=(\S+)", said)
+    second = observe_torch("cut_up.py", variables={**card, "PYTORCH_CUDA_ALLOC_CONF": named})
+    assert second.report == {"outcome": "finished"}
 
 
 def screen_of(capsys: pytest.CaptureFixture[str], *words: object) -> str:

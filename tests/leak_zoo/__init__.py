@@ -8,4 +8,4 @@ STEPS = 12
 """Steps that a program takes; some take twice or four times as many."""
 
 DEVICE = os.environ.get("LEAK_ZOO_DEVICE", "cpu")
-"""Where the programs have their tensors: `cpu` or `npu`."""
+"""Where the programs have their tensors: `cpu`, `npu` or `cuda`."""

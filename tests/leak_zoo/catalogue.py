@@ -9,8 +9,8 @@ from pathlib import Path
 
 FAMILIES = ("containers", "functions", "autograd", "training", "unmarked")
 """Modules with programs: their public functions. Those of the last one say nothing of steps."""
-NPU_FAMILIES = (*FAMILIES, "pinned")
-"""Those that run where there is an NPU."""
+DEVICE_FAMILIES = (*FAMILIES, "pinned")
+"""Those that run where there is a device."""
 LOADED_ON_THE_CPU = frozenset({"training.batches_kept"})
 """Programs whose leak is another line where batches are copied to a device."""
 
@@ -34,10 +34,10 @@ class Program:
 
 
 def programs_of(device: str) -> list[Program]:
-    """Returns the programs whose marked lines leak where tensors are on a device: `cpu` or `npu`."""
+    """Returns the programs whose marked lines leak where tensors are on a device: `cpu`, `npu` or `cuda`."""
     if device == "cpu":
         return programs()
-    return [program for program in programs(NPU_FAMILIES) if program.identity not in LOADED_ON_THE_CPU]
+    return [program for program in programs(DEVICE_FAMILIES) if program.identity not in LOADED_ON_THE_CPU]
 
 
 def programs(families: tuple[str, ...] = FAMILIES) -> list[Program]:

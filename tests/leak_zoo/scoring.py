@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.formats.reading import load_all
 from tests.support import tool
-from tests.support.ascend import virtual_npu_environment
+from tests.support.devices import device_of_tests
 from tests.support.measures import Measure
 
 if TYPE_CHECKING:
@@ -107,25 +106,24 @@ def run_zoo(output: Path, programs: Sequence[Program], device: str, *, leaves_re
     Args:
         output: Where their captures go.
         programs: The programs to run.
-        device: Where they have their tensors: `cpu` or `npu`.
+        device: Where they have their tensors: `cpu`, `npu` or `cuda`.
         leaves_results: Whether dumps and reports are written, too, besides the event logs.
 
     Returns:
         Program to process.
 
     Raises:
-        NotInstalledError: If there is no virtual NPU.
+        NotInstalledError: If there is no such device.
         AssertionError: If a program failed.
     """
     variables = {"LEAK_ZOO_DEVICE": device}
     if not leaves_results:
         variables["LEAVES_NO_RESULTS"] = "1"
-    if device == "npu":
-        variables |= virtual_npu_environment(with_torch=True)
-    devices = "cpu" if device == "cpu" else f"{device},cpu"
-    options = [f"--device={devices}", "--call-stack=python", f"--output={output}"]
+    target = device_of_tests(device)
+    variables |= target.variables
+    options = [f"--device={target.observed}", "--call-stack=python", f"--output={output}"]
     identities = [program.identity for program in programs]
-    command = [*tool.TOOL, *options, "--", sys.executable, RUNNER, "tests.leak_zoo", *identities]
+    command = [*tool.TOOL, *options, "--", target.python, RUNNER, "tests.leak_zoo", *identities]
     finished = tool.run(command, output=output, variables=variables, timeout_s=400)
     expected_status = 0 if leaves_results else -signal.SIGKILL
     assert finished.returncode == expected_status, f"{finished.stdout}\n{finished.stderr}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 DEVICE = os.environ.get("OOM_ZOO_DEVICE", "npu")
-"""Where the programs have their tensors: `npu` or `cpu`."""
+"""Where the programs have their tensors: `npu`, `cuda` or `cpu`."""
 MEBIBYTE = 1 << 20
 _APPLIED = os.environ.get("OOM_ZOO_REMEDY", "")
 

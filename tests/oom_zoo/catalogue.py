@@ -10,11 +10,13 @@ from pathlib import Path
 from msmemscope.analysis.peak.cause_words import Cause, Remedy
 
 FAMILIES = ("training", "device", "serving")
-"""Modules with programs of an NPU: their public functions."""
+"""Modules with programs of a device: their public functions."""
+ONLY_ON_NPUS = frozenset({"device.workspace_growth"})
+"""Programs whose cause other devices do not have."""
 HOST_FAMILIES = ("host",)
 """Modules with programs of the CPU."""
 REPORTED_FAMILIES = ("reported",)
-"""Modules with programs after public reports, of an NPU, that mark no steps."""
+"""Modules with programs after public reports, of a device, that mark no steps."""
 CLOSING_GAPS_HELPS = frozenset({Cause.SPLIT, Cause.PINNED_SEGMENTS, Cause.OTHER_STREAM})
 """Causes of programs that finish with expandable segments; the others do not."""
 REMEDIES = {
@@ -38,6 +40,8 @@ REMEDIES = {
     Cause.PINNED_HOST: Remedy.REUSE_PINNED,
 }
 """The remedy for each cause, as a program's author should hear it."""
+SETTINGS = {Remedy.EXPANDABLE_SEGMENTS, Remedy.ALLOCATOR_SETTING}
+"""Either helps against splitting: which one serves the request twice depends on the room of the device."""
 BY_DAY = (
     "training.batch_jump", "training.leak", "training.checkpoint_copied", "device.fragmentation_by_splitting",
     "device.two_streams", "device.cached_beside_an_arena", "device.other_process",
@@ -62,6 +66,12 @@ class Program:
     def identity(self) -> str:
         """How it is asked for: `training.leak`."""
         return f"{self.family}.{self.name}"
+
+
+def programs_of(device: str) -> list[Program]:
+    """Returns the programs of a device: `npu`, `cuda`, or those of the host."""
+    found = programs(HOST_FAMILIES if device == "cpu" else FAMILIES)
+    return found if device == "npu" else [program for program in found if program.identity not in ONLY_ON_NPUS]
 
 
 def programs(families: tuple[str, ...] = FAMILIES) -> list[Program]:

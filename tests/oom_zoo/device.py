@@ -11,6 +11,14 @@ import msmemscope
 
 from . import DEVICE, MEBIBYTE, is_applied
 
+accelerator = getattr(torch, DEVICE)
+"""`torch.npu` or `torch.cuda`."""
+_DRIVERS = {
+    "npu": ("libascendcl.so", "aclrtMalloc", (0,), "aclrtFree"),
+    "cuda": ("libcudart.so.13", "cudaMalloc", (), "cudaFree"),
+}
+"""The library of the device's driver, and its functions: to allocate, with more arguments, and to free."""
+
 
 def _bytes(mebibytes: int) -> dict[str, object]:
     return {"size": (mebibytes * MEBIBYTE,), "dtype": torch.uint8, "device": DEVICE}
@@ -54,9 +62,9 @@ def fragmentation_by_pinning() -> None:
 
 def two_streams() -> None:
     """One stream cannot have the memory that the other one has cached."""
-    side = torch.npu.Stream()
+    side = accelerator.Stream()
     held = []
-    with torch.npu.stream(side):
+    with accelerator.stream(side):
         for _ in range(2):
             buffer = torch.empty(**_bytes(300))
             del buffer
@@ -71,14 +79,15 @@ def two_streams() -> None:
 def cached_beside_an_arena() -> None:
     """The program asks the driver itself for an arena, while the pool holds what a step has freed."""
     weights = torch.empty(**_bytes(20))
-    acl, arena = ctypes.CDLL("libascendcl.so"), ctypes.c_void_p()
+    library, allocate, more, free = _DRIVERS[DEVICE]
+    driver, arena = ctypes.CDLL(library), ctypes.c_void_p()
     for _ in range(4):
         size = ctypes.c_size_t(500 * MEBIBYTE)
         if is_applied("empty the cache first"):
-            torch.npu.empty_cache()
-        if acl.aclrtMalloc(ctypes.byref(arena), size, 0):  # CAUSE reserved by the pool
+            accelerator.empty_cache()
+        if driver[allocate](ctypes.byref(arena), size, *more):  # CAUSE reserved by the pool
             raise torch.OutOfMemoryError
-        acl.aclrtFree(arena)
+        driver[free](arena)
         work = [torch.empty(**_bytes(100)) for _ in range(4)]
         del work
         msmemscope.step()
@@ -95,7 +104,7 @@ def workspace_growth() -> None:
         if step == 2:
             left = left @ left  # CAUSE workspace
         msmemscope.step()
-    torch.npu.synchronize()
+    accelerator.synchronize()
     assert state is not None
 
 
@@ -107,7 +116,7 @@ def other_process() -> None:
             ctypes.CDLL(None).another_process_takes(500)
         work = torch.empty(**_bytes(300))  # CAUSE other process
         del work
-        torch.npu.empty_cache()
+        accelerator.empty_cache()
         msmemscope.step()
     assert weights is not None
 
@@ -115,7 +124,7 @@ def other_process() -> None:
 def limit() -> None:
     """A limit that the program has set itself."""
     weights = torch.empty(**_bytes(100))
-    torch.npu.set_per_process_memory_fraction(0.9 if is_applied("raise the limit") else 0.3)
+    accelerator.set_per_process_memory_fraction(0.9 if is_applied("raise the limit") else 0.3)
     for _ in range(3):
         torch.empty(**_bytes(300))  # CAUSE configured limit
         msmemscope.step()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msmemscope.analysis.peak.out_of_memory import analyze_out_of_memory
 from msmemscope.formats.reading import load
-from tests.oom_zoo.catalogue import REMEDIES, REPORTED_FAMILIES
+from tests.oom_zoo.catalogue import REMEDIES, REPORTED_FAMILIES, SETTINGS
 from tests.support import tool
-from tests.support.ascend import virtual_npu_environment
+from tests.support.devices import TestDevice, device_of_tests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from tests.oom_zoo.catalogue import Program
 
 ZOO = Path(__file__).parent
-CARD = {
-    "VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
-    "VNPU_OVERHEAD": "RUNTIME=128MiB,AICPU=64MiB,OP=32MiB", "OOM_ZOO_DEVICE": "npu",
+CARDS = {
+    "npu": {
+        "VNPU_COMPUTE": "none", "VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1", "VNPU_WORKSPACE": "16MiB",
+        "VNPU_OVERHEAD": "RUNTIME=128MiB,AICPU=64MiB,OP=32MiB",
+    },
+    "cuda": {"EMULATED_CUDA_BYTES": str(1 << 30), "EMULATED_CUDA_CONTEXT": str(224 << 20)},
+    "cpu": {},
 }  # fmt: skip
-"""A card of 1 GiB. The driver's modules take 224 MiB of it, and operators only allocate."""
+"""A card of 1 GiB. The driver's modules or the context take 224 MiB of it, and operators only allocate."""
 
 _REPORT = re.compile(r"^program=(\S+) pid=(\d+) outcome=(\w+)$", re.MULTILINE)
 _LINE = re.compile(r"(.*)\((\d+)\)")
@@ -51,33 +55,35 @@ class Row:
         return self.cause == self.found and self.is_line_right and self.is_remedy_right
 
 
-def measure(folder: Path, programs: Sequence[Program]) -> list[Row]:
-    """Run programs on the virtual NPU under the tool, or on the CPU, and judge what is said of each.
+def measure(folder: Path, programs: Sequence[Program], device: str = "npu") -> list[Row]:
+    """Run programs under the tool and judge what is said of each.
 
     Args:
         folder: An empty one, for what is written.
         programs: Of families of one kind of device.
+        device: Where they have their tensors; those of the host have them on the CPU.
 
     Returns:
         A row per program, in their order.
     """
-    processes = observe(folder, programs)
+    processes = observe(folder, programs, device)
     return [_row(program, folder / "out", processes[program.identity]) for program in programs]
 
 
-def observe(folder: Path, programs: Sequence[Program]) -> dict[str, int]:
+def observe(folder: Path, programs: Sequence[Program], device: str = "npu") -> dict[str, int]:
     """Run programs that all run out of memory under the tool; returns the process of each.
 
     Args:
         folder: An empty folder; files are written into its folder `out`.
         programs: Programs of families of one kind of device.
+        device: As of `measure`.
     """
-    is_host, variables = _is_host(programs), _environment(folder, programs)
-    options = ["--device=cpu" if is_host else "--device=npu,cpu", "--call-stack=python"]
+    target = _target(folder, programs, device)
+    options = [f"--device={target.observed}", "--call-stack=python"]
     if all(program.family not in REPORTED_FAMILIES for program in programs):
         options.append("--analysis=")  # they mark their steps
-    command = [*tool.TOOL, f"--output={folder / 'out'}", *options, "--", *_command(programs)]
-    run = tool.run(command, output=folder / "out", variables=variables, folder=folder, timeout_s=900)
+    command = [*tool.TOOL, f"--output={folder / 'out'}", *options, "--", *_command(target, programs)]
+    run = tool.run(command, output=folder / "out", variables=target.variables, folder=folder, timeout_s=900)
     outcomes = _outcomes(run.stdout)
     assert {outcome for _, outcome in outcomes.values()} == {"exhausted"}, f"{outcomes}\n{run.stdout}\n{run.stderr}"
     return {program: process_id for program, (process_id, _) in outcomes.items()}
@@ -91,8 +97,9 @@ def outcomes_of(folder: Path, programs: Sequence[Program], variables: Mapping[st
         programs: Of families of one kind of device.
         variables: Changes of their environment.
     """
-    chosen = {**_environment(folder, programs), **variables}
-    run = tool.run(_command(programs), output=folder, variables=chosen, folder=folder, timeout_s=600)
+    target = _target(folder, programs, "npu")
+    chosen = {**target.variables, **variables}
+    run = tool.run(_command(target, programs), output=folder, variables=chosen, folder=folder, timeout_s=600)
     return {program: outcome for program, (_, outcome) in _outcomes(run.stdout).items()}
 
 
@@ -125,31 +132,33 @@ def _row(program: Program, output: Path, process_id: int) -> Row:
         program.cause.value,
         cause.cause.value,
         is_line_right=match is not None and (match[1], int(match[2])) == (str(program.path), program.line),
-        is_remedy_right=cause.remedy is REMEDIES[program.cause],
+        is_remedy_right=cause.remedy is REMEDIES[program.cause] or {cause.remedy, REMEDIES[program.cause]} == SETTINGS,
         sentence=cause.verdict,
     )
 
 
-def _command(programs: Sequence[Program]) -> list[object]:
-    return [sys.executable, ZOO / "run_programs.py", *(program.identity for program in programs)]
+def _command(target: TestDevice, programs: Sequence[Program]) -> list[object]:
+    return [target.python, ZOO / "run_programs.py", *(program.identity for program in programs)]
 
 
 def _outcomes(stdout: str) -> dict[str, tuple[int, str]]:
     return {identity: (int(process_id), outcome) for identity, process_id, outcome in _REPORT.findall(stdout)}
 
 
-def _is_host(programs: Sequence[Program]) -> bool:
-    return all(program.family == "host" for program in programs)
+def _target(folder: Path, programs: Sequence[Program], device: str) -> TestDevice:
+    """Returns the device of programs, with a card of a known size, and the other process that one of them calls."""
+    if all(program.family == "host" for program in programs):
+        device = "cpu"
+    target = device_of_tests(device)
+    others = {"LD_PRELOAD": str(_other_process(folder))} if device == "npu" else {}
+    variables = {**target.variables, **CARDS[device], **others, "OOM_ZOO_DEVICE": device}
+    return dataclasses.replace(target, variables=variables)
 
 
-def _environment(folder: Path, programs: Sequence[Program]) -> dict[str, str]:
-    return {"OOM_ZOO_DEVICE": "cpu"} if _is_host(programs) else _card(folder)
-
-
-def _card(folder: Path) -> dict[str, str]:
-    """Returns the environment of programs on the card, with the other process that one of them calls."""
+def _other_process(folder: Path) -> Path:
+    """Builds what tells of another process on an NPU; the emulated CUDA runtime has such a function itself."""
     library = folder / "libanother.so"
     source = ZOO / "another_process.c"
     command = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libdcmi.so", "-o", str(library), str(source), "-ldl"]
     subprocess.run(command, check=True)
-    return {**virtual_npu_environment(with_torch=True), **CARD, "LD_PRELOAD": str(library)}
+    return library

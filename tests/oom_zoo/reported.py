@@ -95,10 +95,10 @@ def retry_inside_except() -> None:
         except torch.OutOfMemoryError:
             has_failed = True
             if not is_applied("retry behind the except clause"):
-                torch.npu.empty_cache()
+                getattr(torch, DEVICE).empty_cache()
                 _train(network, optimizer, size // 2)
         if has_failed and is_applied("retry behind the except clause"):
-            torch.npu.empty_cache()
+            getattr(torch, DEVICE).empty_cache()
             _train(network, optimizer, size // 2)
 
 

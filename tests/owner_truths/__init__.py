@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 DEVICE = os.environ.get("OWNER_TRUTHS_DEVICE", "cpu")
-"""Where the programs have their tensors: `cpu` or `npu`."""
+"""Where the programs have their tensors: `cpu`, `npu` or `cuda`."""
 
 OWNERS = ("weight", "gradient", "optimizer_state", "activation", "kv_cache", "program", "operator")
 """Owners, as the programs and the tables call them."""

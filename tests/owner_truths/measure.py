@@ -1,7 +1,7 @@
 """Precision and recall of owners, in bytes, against what the programs say of their tensors.
 
-`python -m tests.owner_truths.measure` prints the table, of the CPU and of the virtual NPU where there is one; with names of
-programs (`training.ddp`) only those.
+`python -m tests.owner_truths.measure` prints the table of each device that is there: the CPU, the virtual NPU, an emulated
+CUDA device. With names of programs (`training.ddp`) it takes only those.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from msmemscope.recording import recording_without_stacks
 from tests.owner_truths import OWNERS
 from tests.owner_truths.truth import MOMENT_BYTES, PAGE_BYTES
 from tests.support import tool
-from tests.support.ascend import NotInstalledError, virtual_npu_environment
+from tests.support.ascend import NotInstalledError
+from tests.support.devices import device_of_tests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -72,6 +73,8 @@ NPU_PROGRAMS = (
     "inference.growing_cache",
     "inference.growing_pairs",
 )
+CUDA_PROGRAMS = tuple(name for name in CPU_PROGRAMS if name not in {"training.ddp", "training.compiled"})
+"""Emulated devices have no NCCL, and cannot be compiled for."""
 NIGHTLY_PROGRAMS = {
     "cpu": ("training.compiled_by_inductor",),
     "npu": (
@@ -87,11 +90,17 @@ NIGHTLY_PROGRAMS = {
         "inference.filled_pairs",
         "inference.passed_on_in_training",
     ),
+    "cuda": (),
 }
+PROGRAMS = {"cpu": CPU_PROGRAMS, "npu": NPU_PROGRAMS, "cuda": CUDA_PROGRAMS}
+_POOLS = {"cpu": Pool.HOST, "npu": Pool.PTA, "cuda": Pool.CUDA}
 
 _MOMENT = re.compile(r"^moment=(\{.*\})$", re.MULTILINE)
 _END = re.compile(r"^program=(\S+) pid=(\d+) status=(-?\d+)$", re.MULTILINE)
-_SMALL_DEVICE = {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1"}
+_SMALL_DEVICE = {
+    "npu": {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1"},
+    "cuda": {"EMULATED_CUDA_BYTES": str(1 << 30), "EMULATED_CUDA_CONTEXT": "0"},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,15 +141,15 @@ def measure(device: str = "cpu", programs: Sequence[str] | None = None, *, night
     """Run programs on a device and score them.
 
     Args:
-        device: `cpu` or `npu`.
+        device: `cpu`, `npu` or `cuda`.
         programs: Their names; those of every day if not given.
         nightly: Whether those of the night are run as well.
 
     Raises:
-        NotInstalledError: If there is no virtual NPU.
+        NotInstalledError: If there is no such device.
         AssertionError: If a program failed.
     """
-    chosen = programs or (CPU_PROGRAMS if device == "cpu" else NPU_PROGRAMS)
+    chosen = programs or PROGRAMS[device]
     if nightly:
         chosen = (*chosen, *NIGHTLY_PROGRAMS[device])
     with tempfile.TemporaryDirectory() as folder:
@@ -149,13 +158,17 @@ def measure(device: str = "cpu", programs: Sequence[str] | None = None, *, night
 
 def run(device: str, programs: Sequence[str], folder: Path) -> tool.ToolRun:
     """Run programs under the tool."""
-    variables = {"OWNER_TRUTHS_DEVICE": device, "OMP_NUM_THREADS": "1"}
-    if device == "npu":
-        variables |= {**virtual_npu_environment(with_torch=True), **_SMALL_DEVICE}
+    target = device_of_tests(device)
+    variables = {
+        "OWNER_TRUTHS_DEVICE": device,
+        "OMP_NUM_THREADS": "1",
+        **target.variables,
+        **_SMALL_DEVICE.get(device, {}),
+    }
     output = folder / "output"
     options = [f"--device={device}", "--analysis=decompose", "--call-stack=", f"--output={output}"]
     runner = Path(__file__).parents[1] / "support" / "run_programs.py"
-    command = [*tool.TOOL, *options, "--", sys.executable, runner, "tests.owner_truths", *programs]
+    command = [*tool.TOOL, *options, "--", target.python, runner, "tests.owner_truths", *programs]
     finished = tool.run(command, output=output, variables=variables, timeout_s=600)
     assert finished.returncode == 0, f"{finished.stdout}\n{finished.stderr}"
     return finished
@@ -168,7 +181,7 @@ def score(
 
     Args:
         finished: The programs under the tool.
-        device: `cpu` or `npu`.
+        device: `cpu`, `npu` or `cuda`.
         owners: The owners that the programs tell apart. A block with another one counts as memory of operators.
         whole_lives: Whether a block has, at all moments, the owner that the program names at one of them. An example is
             a batch that was loaded before the forward pass that saves it.
@@ -197,7 +210,7 @@ def _score_program(
     *,
     whole_lives: bool,
 ) -> tuple[list[Row], list[Difference]]:
-    blocks, failed = _blocks(capture, Pool.HOST if device == "cpu" else Pool.PTA)
+    blocks, failed = _blocks(capture, _POOLS[device])
     totals = {owner: [0, 0, 0] for owner in OWNERS}
     differences = []
     told = []
@@ -286,15 +299,14 @@ def table(rows: Iterable[Row]) -> str:
 
 def main(programs: Sequence[str]) -> int:
     """Print the table."""
-    for device in ("cpu", "npu"):
-        of_device = {"cpu": CPU_PROGRAMS, "npu": NPU_PROGRAMS}[device] + NIGHTLY_PROGRAMS[device]
+    for device, every_day in PROGRAMS.items():
+        of_device = every_day + NIGHTLY_PROGRAMS[device]
         chosen = [program for program in programs if program in of_device]
         if programs and not chosen:
             continue
         try:
             with tempfile.TemporaryDirectory() as folder:
                 nightly = bool(os.environ.get("MSMEMSCOPE_NIGHTLY"))
-                every_day = CPU_PROGRAMS if device == "cpu" else NPU_PROGRAMS
                 names = chosen or (of_device if nightly else every_day)
                 rows, differences = score(run(device, names, Path(folder)), device)
         except NotInstalledError as missing:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from tests.reports.catalogue import Report, reports
 from tests.support import tool
-from tests.support.ascend import NotInstalledError, virtual_npu_environment
+from tests.support.ascend import NotInstalledError
+from tests.support.devices import device_of_tests
 from tests.support.measures import Measure
 
 if TYPE_CHECKING:
@@ -124,15 +125,14 @@ def run_report(report: Report, device: str, folder: Path, *, is_repaired: bool) 
         is_repaired: Whether to run it as the thread repaired it.
 
     Raises:
-        NotInstalledError: There is no virtual NPU.
+        NotInstalledError: There is no such device.
     """
-    variables = {"DEV": device}
-    if device == "npu":
-        variables |= virtual_npu_environment(with_torch=True)
-        if report.memory:
-            variables["VNPU_MEMORY"] = report.memory
+    target = device_of_tests(device)
+    variables = {"DEV": device, **target.variables}
+    if device == "npu" and report.memory:
+        variables["VNPU_MEMORY"] = report.memory
     output = folder / "out"
-    words = [*tool.TOOL, f"--output={output}", *report.options, "--", sys.executable, report.path.name]
+    words = [*tool.TOOL, f"--output={output}", *report.options, "--", target.python, report.path.name]
     run = tool.run(
         [*words, *(["fixed"] if is_repaired else [])],
         output=output,

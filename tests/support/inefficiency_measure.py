@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 from msmemscope.analysis.inefficient.inefficient import KIND_WORDS, InefficientOptions, find_inefficient
 from msmemscope.formats.reading import load
 from tests.support import tool
-from tests.support.ascend import virtual_npu_environment
+from tests.support.devices import device_of_tests
 from tests.support.measures import Measure
 from tests.support.targets import SOURCES
 
@@ -29,9 +28,9 @@ def run_planted(device: str, output: Path) -> tool.ToolRun:
     Raises:
         NotInstalledError: If there is no such device.
     """
+    target = device_of_tests(device)
     command = [*tool.TOOL, f"--device={device}", "--analysis=inefficient", f"--output={output}", "--"]
-    variables = virtual_npu_environment(with_torch=True) if device == "npu" else {}
-    finished = tool.run([*command, sys.executable, PROGRAM, device], output=output, variables=variables)
+    finished = tool.run([*command, target.python, PROGRAM, device], output=output, variables=target.variables)
     assert finished.returncode == 0, finished.stderr
     return finished
 

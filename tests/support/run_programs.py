@@ -1,7 +1,7 @@
 """Runs functions of a package of programs, each in a process of its own that is forked after torch was imported.
 
 Usage: run_programs.py PACKAGE MODULE.NAME ... Behind what each has printed, a line `program=MODULE.NAME pid=NUMBER status=NUMBER`. The package says
-where its programs have their tensors: DEVICE, `cpu` or `npu`. Forking saves the import of torch, which takes longer than a program; each
+where its programs have their tensors: DEVICE. Forking saves the import of torch, which takes longer than a program; each
 child has a capture and steps of its own. With LEAVES_NO_RESULTS in the environment it ends its parent, the launcher, which would
 write dumps and summaries that nobody reads.
 """

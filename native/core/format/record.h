@@ -164,6 +164,10 @@ constexpr Device device_of(DeviceKind kind, int index) noexcept {
 constexpr bool is_of_kind(Device device, DeviceKind kind) noexcept {
     return device >= 0 && device / kDevicesPerKind == static_cast<int>(kind);
 }
+// The allocator that PyTorch's tensors on a device are from.
+constexpr Pool pool_of_tensors(Device device) noexcept {
+    return device == kDeviceCpu ? Pool::kHost : is_of_kind(device, DeviceKind::kCuda) ? Pool::kCuda : Pool::kPta;
+}
 constexpr int index_of(Device device) noexcept { return device < 0 ? -1 : device % kDevicesPerKind; }
 
 // One event. All integers are in the byte order of the process that wrote them;

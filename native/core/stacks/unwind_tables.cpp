@@ -1,5 +1,6 @@
 #include "core/stacks/unwind_tables.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
@@ -16,7 +17,7 @@ struct FoundObject {
     std::uint64_t flags;
     void* start;
     void* end;
-    void* link_map;
+    const link_map* library;
     const unsigned char* index;  // .eh_frame_hdr
     std::uint64_t reserved[8];
 };
@@ -270,6 +271,17 @@ FunctionTables search_index(const unsigned char* index, std::uint64_t address) n
         last_below(reinterpret_cast<const TableEntry*>(reader.at), static_cast<std::size_t>(count),
                    static_cast<std::int64_t>(address - reinterpret_cast<std::uint64_t>(index)));
     return entry == nullptr ? FunctionTables{} : tables_if_within(index + entry->description, address);
+}
+
+const char* find_library(const void* address) noexcept {
+    const LoaderSearch loader = loader_search.load(std::memory_order_relaxed);
+    if (loader != nullptr) {
+        FoundObject object;
+        return loader(const_cast<void*>(address), &object) == 0 && object.library != nullptr ? object.library->l_name
+                                                                                             : nullptr;
+    }
+    Dl_info found{};
+    return dladdr(address, &found) != 0 ? found.dli_fname : nullptr;
 }
 
 FunctionTables find_function_tables(std::uint64_t address) noexcept {

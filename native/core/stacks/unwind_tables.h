@@ -22,7 +22,10 @@ void set_loader_search(void* dl_find_object) noexcept;
 // The tables of the function that an address is in.
 FunctionTables find_function_tables(std::uint64_t address) noexcept;
 
-// The same, given the library's index of its tables (.eh_frame_hdr).
+// The file of the library that an address is in: empty of the program's own, null where it is not known.
+const char* find_library(const void* address) noexcept;
+
+// The same as find_function_tables, given the library's index of its tables (.eh_frame_hdr).
 FunctionTables search_index(const unsigned char* index, std::uint64_t address) noexcept;
 
 }  // namespace msmemscope

@@ -40,9 +40,10 @@ struct DeviceSupport {
     // Writes the current figures that hold until they change (RESERVED, DEVICE_USAGE). Only devices whose figures have
     // been written before get them. Called when collection begins.
     void (*record_figures)(const RecordingScope& scope) noexcept;
-    // Waits until the calling thread's device has done all it was given. Null where nothing runs by itself, or where
-    // waiting would change the program.
+    // Waits until the calling thread's device has done all it was given. Null where nothing runs by itself.
     void (*synchronise)() noexcept;
+    // Whether one may wait for the device now, and copy from it. Null: always.
+    bool (*can_be_read)() noexcept;
 };
 
 // Every kind. Defined where the sources are listed (sources/sources.cpp).

@@ -196,7 +196,8 @@ bool find_block_around(std::uint64_t address, LiveBlock& block) noexcept {
     }
     using format::Pool;
     // The innermost pool first: the driver knows the beginnings of the blocks that pools are cut from.
-    constexpr Pool kOrder[] = {Pool::kPta, Pool::kHost, Pool::kPtaWorkspace, Pool::kMindSpore, Pool::kAtb, Pool::kHal};
+    constexpr Pool kOrder[] = {Pool::kPta,       Pool::kCuda, Pool::kHost, Pool::kPtaWorkspace,
+                               Pool::kMindSpore, Pool::kAtb,  Pool::kHal};
     for (const Pool pool : kOrder) {
         if (process_state->live_blocks.find(pool, address, block)) {
             return true;

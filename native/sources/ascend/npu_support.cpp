@@ -48,6 +48,7 @@ void record_figures(const RecordingScope& scope) noexcept {
 }  // namespace
 
 const DeviceSupport kNpuSupport = {
-    is_npu, hal::prepare_device_memory, memory_of, pool_of, nullptr, copy_to_host, record_figures, synchronise};
+    is_npu, hal::prepare_device_memory, memory_of, pool_of, nullptr, copy_to_host, record_figures, synchronise,
+    nullptr};
 
 }  // namespace msmemscope::ascend

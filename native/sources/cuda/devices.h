@@ -11,7 +11,7 @@ constexpr int kOutOfMemory = 2;  // cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF
 
 // The device that a number of the runtime means: CUDA_VISIBLE_DEVICES="4,5" makes device 0 of a program device 4. Where
 // the variable lists names, numbers stay as they are.
-format::Device device_of_runtime(int number) noexcept;
+__attribute__((visibility("default"))) format::Device device_of_runtime(int number) noexcept;
 
 // The runtime's number of the calling thread's device, -1 if it is not known. Does not begin to use a device.
 int current_device() noexcept;

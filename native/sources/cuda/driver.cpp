@@ -6,6 +6,7 @@
 #include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
 #include "interpose/patcher.h"
+#include "sources/cuda/asking_library.h"
 #include "sources/cuda/device_usage.h"
 #include "sources/cuda/devices.h"
 #include "sources/driver_memory.h"
@@ -37,7 +38,8 @@ void note_allocation(int device_number, std::uint64_t address, std::uint64_t byt
     if (recorder::is_selected(kSelectAlloc)) {
         record_device_usage(device_number, device);  // before the MALLOC, which shows what is in use with it
     }
-    recorder::observe_allocation(format::Pool::kHal, device, address, bytes, site);
+    recorder::observe_allocation(format::Pool::kHal, device, address, bytes, site,
+                                 attributes_of_caller(site.return_address));
 }
 
 // What came of a call that allocates on a device.

@@ -101,7 +101,8 @@ void record_figures(const RecordingScope& scope) noexcept {
 
 }  // namespace
 
-const DeviceSupport kHostSupport = {is_host, prepare, memory_of, pool_of, limit_of, nullptr, record_figures, nullptr};
+const DeviceSupport kHostSupport = {is_host, prepare,        memory_of, pool_of, limit_of,
+                                    nullptr, record_figures, nullptr,   nullptr};
 
 void record_host_usage(const RecordPlace& place) noexcept {
     if (!recorder::is_collecting()) {

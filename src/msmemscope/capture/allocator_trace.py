@@ -107,7 +107,7 @@ def _note_fraction(extension: Any) -> None:
 
     Of the current device: asking torch_npu about another one makes that the current one.
     """
-    from msmemscope.capture.current_npu import current_npu
+    from msmemscope.capture.current_device import current_npu
 
     device = current_npu()
     if device >= 0:
@@ -202,7 +202,7 @@ def _record_segment(device: int, segment: dict[str, Any]) -> int:
 
 
 def _current_device() -> int:
-    from msmemscope.capture.current_npu import current_npu
+    from msmemscope.capture.current_device import current_npu
 
     return _native.physical_device(current_npu())
 

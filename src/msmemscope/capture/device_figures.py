@@ -14,12 +14,12 @@ torch is asked only about devices that have a context, and the management interf
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
-from msmemscope.model.devices import DEVICE_CPU, DeviceKind, device_number
+from msmemscope.capture.current_device import device_of
+from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 
 if TYPE_CHECKING:
@@ -75,12 +75,7 @@ class Accelerators:
 
     def driver_number(self, device: int) -> int:
         """The device as events have it, by the driver's number; `DEVICE_NONE` if it has none."""
-        if self.kind == "npu":
-            return _native.physical_device(device)
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        # Devices can also be listed by other names than numbers; then torch's own number must do.
-        is_number = device < len(visible) and visible[device].strip().isdecimal()
-        return device_number(DeviceKind.CUDA, int(visible[device]) if is_number else device)
+        return device_of(self.kind, device)
 
     def figures(self, device: int) -> Figures:
         """The figures of a device.

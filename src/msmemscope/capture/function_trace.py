@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 from msmemscope import _native
-from msmemscope.model.devices import DEVICE_CPU, device_name
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120 - no pathlib here
 
@@ -87,12 +87,11 @@ class FunctionTrace:
 
 
 def _device_in_use() -> str:
-    """The device whose results the trace belongs to: the NPU that the program uses, whether it has rows or not."""
-    from msmemscope.capture.current_npu import current_npu
+    """The device whose results the trace belongs to: the one that the program uses, whether it has rows or not."""
+    from msmemscope.capture.current_device import current_device
 
-    current = current_npu()
-    device = _native.physical_device(current) if current >= 0 else DEVICE_CPU
-    return device_name(device if device >= 0 else DEVICE_CPU)
+    device = current_device()
+    return device_name(DEVICE_CPU if device == DEVICE_NONE else device)
 
 
 def _describe_program() -> None:

@@ -243,14 +243,13 @@ class Session:
                 self._observe_allocator()
 
     def _device_of_steps(self) -> int:
-        """Steps are events of the current NPU, or of the cpu where that is observed; of none if both are not."""
-        devices = self.config.devices
-        if "cpu" in devices:
+        """Steps are events of the current device, or of the cpu where that is observed; of none if both are not."""
+        if "cpu" in self.config.devices:
             return DEVICE_CPU
-        from msmemscope.capture.current_npu import current_npu
+        from msmemscope.capture.current_device import current_device
 
-        device = _native.physical_device(current_npu())
-        return device if "npu" in devices or f"npu:{device}" in devices else DEVICE_NONE
+        device = current_device()
+        return device if self.config.observes(device) else DEVICE_NONE
 
     def _begin_python_collection(self) -> None:
         config = self.config

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msmemscope import _native
 from msmemscope.model.attributes import AttributeKey
-from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def _rate(part: int, whole: int) -> int:
 
 def is_observed(config: Config, accelerators: Accelerators, device: int) -> bool:
     """Whether `--device` names an accelerator, or its kind; kinds that no events come of are always shown."""
-    name = device_name(device)
-    return accelerators.kind != "npu" or name in config.devices or name.partition(":")[0] in config.devices
+    return accelerators.kind != "npu" or config.observes(device)
 
 
 def warn_once(text: str) -> None:

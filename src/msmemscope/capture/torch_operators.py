@@ -12,12 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from msmemscope import _native
 from msmemscope.capture.boxed_calls import learn_boxed_calls
 from msmemscope.capture.compiled_graphs import watch_compiled_graphs
-from msmemscope.capture.current_npu import current_npu
+from msmemscope.capture.current_device import current_device, device_of
 from msmemscope.capture.module_labels import module_labels
 from msmemscope.capture.operator_facts import AUTOCAST_KEYS, operator_facts
 from msmemscope.capture.tensor_layout import learn_tensor_layout
-from msmemscope.capture.watched_npus import warn_of_concurrent_launches, watches_several_npus
-from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.capture.watched_devices import warn_of_concurrent_launches, watches_several_devices
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 NOT_OBSERVED = -128
 """The answer of `describe_device` for devices whose tensors are not recorded; the native collector knows it."""
-
-_LARGEST_DEVICE = 127
 
 
 # Marks a code object so that torch.compile leaves it alone. Torch would otherwise put a decorator around our dispatch
@@ -104,7 +102,7 @@ def prepare(config: Config) -> None:
         tuple(getattr(private.DispatchKey, name).value for name in _LAZY_KEYS),
         tuple(getattr(private.DispatchKey, name).value for name in _KEPT_KEYS),
     )
-    _native.set_watch_synchronize(_synchronize_npus)
+    _native.set_watch_synchronize(_synchronize_devices)
     watch_compiled_graphs()
     _native.hide_code((OperatorMode.__torch_dispatch__.__code__, OpOverload.__call__.__code__))
 
@@ -145,30 +143,31 @@ def _storage_address(tensor: torch.Tensor) -> int:
     return address
 
 
-def _synchronize_npus() -> None:
-    """Let NPUs finish their work, also the operators that still wait in torch_npu's own queue."""
+def _synchronize_devices() -> None:
+    """Let devices finish their work, also the operators that still wait in torch_npu's own queue."""
     npu = getattr(torch, "npu", None)
     if npu is not None and npu.is_initialized():
         warn_of_concurrent_launches()
-        for index in range(npu.device_count()) if npu.device_count() > 1 and watches_several_npus() else (None,):
+        for index in range(npu.device_count()) if npu.device_count() > 1 and watches_several_devices() else (None,):
             npu.synchronize(index)
+    elif torch.cuda.is_initialized() and _native.devices_can_be_read():
+        for index in range(torch.cuda.device_count()) if watches_several_devices() else (None,):
+            torch.cuda.synchronize(index)
 
 
 def _device_describer(config: Config) -> Callable[[torch.device], tuple[int, bool]]:
     wants_cpu = "cpu" in config.devices
-    wants_every_npu = "npu" in config.devices
 
     def describe_device(device: torch.device) -> tuple[int, bool]:
         """The number under which events name a device, and whether that is so for good."""
         if device.type == "cpu":
             return (DEVICE_CPU if wants_cpu else NOT_OBSERVED), True
-        if device.type != "npu":
+        if device.type not in {"npu", "cuda"}:
             return NOT_OBSERVED, True
-        index = max(current_npu(), 0) if device.index is None else device.index
-        number = _native.physical_device(index)
-        is_wanted = wants_every_npu or f"npu:{number}" in config.devices
-        is_possible = 0 <= number <= _LARGEST_DEVICE
-        return (number if is_wanted and is_possible else NOT_OBSERVED), device.index is not None
+        number = current_device() if device.index is None else device_of(device.type, device.index)
+        if number == DEVICE_NONE:
+            number = device_of(device.type, 0)  # where a thread begins
+        return (number if config.observes(number) else NOT_OBSERVED), device.index is not None
 
     return describe_device
 

@@ -12,11 +12,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from msmemscope import _native
-from msmemscope.capture.current_npu import current_npu
+from msmemscope.capture.current_device import current_device, device_of
 from msmemscope.capture.session import session
-from msmemscope.capture.watched_npus import WATCHED_NPUS, warn_of_concurrent_launches
+from msmemscope.capture.watched_devices import WATCHED_DEVICES, warn_of_concurrent_launches
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
+from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LONGEST_NAME_BYTES = 64
 _LARGEST_ADDRESS = 2**63
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_ACCEPTED_TARGET = "a torch.Tensor on the cpu or an NPU, or an address (int) with length="
+_ACCEPTED_TARGET = "a torch.Tensor on the cpu, an NPU or a CUDA device, or an address (int) with length="
 _UNLIMITED = -1
 
 _reported: set[str] = set()
@@ -82,8 +82,8 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
     session.observe_operators_for_watching()
     device = _native.watch_device_at(memory.address) if memory.device == DEVICE_NONE else memory.device
     if device >= 0:
-        WATCHED_NPUS.add(device)
-        _finish_npu(device)
+        WATCHED_DEVICES.add(device)
+        _finish(device)
     _warn_of_what_is_not_seen(checked_name, device)
     number = _native.watch_add(*memory, checked_name, dump_count)
     if number == 0:
@@ -127,15 +127,17 @@ def _warn_of_what_is_not_seen(name: str, device: int) -> None:
         _native.warn(f"watcher.watch: changes of {name!r} are not seen: {reason}")
 
 
-def _finish_npu(device: int) -> None:
-    """Let an NPU finish its work: writes that are still waiting were asked for before the memory is watched."""
-    npu = getattr(sys.modules.get("torch"), "npu", None)
-    if npu is None or not npu.is_initialized():
-        return  # its memory is used without torch
-    warn_of_concurrent_launches()
-    for index in range(npu.device_count()):
-        if _native.physical_device(index) == device:
-            npu.synchronize(index)
+def _finish(device: int) -> None:
+    """Let a device finish its work: writes that are still waiting were asked for before the memory is watched."""
+    kind = device_name(device).partition(":")[0]
+    module = getattr(sys.modules.get("torch"), kind, None)
+    if module is None or not module.is_initialized() or not _native.devices_can_be_read():
+        return  # its memory is used without torch, or a graph is captured
+    if kind == "npu":
+        warn_of_concurrent_launches()
+    for index in range(module.device_count()):
+        if device_of(kind, index) == device:
+            module.synchronize(index)
 
 
 def _memory_of(target: Any) -> _Memory:
@@ -148,7 +150,7 @@ def _memory_of(target: Any) -> _Memory:
         raise TypeError(message)
     tensor = _local(target)
     kind = type(target).__name__
-    if tensor.device.type not in {"cpu", "npu"}:
+    if tensor.device.type not in {"cpu", "npu", "cuda"}:
         message = f"cannot watch memory of a device of type {tensor.device.type}"
         raise ConfigurationError(message, option="watch", value=kind, accepted=_ACCEPTED_TARGET)
     if tensor.layout is not torch.strided or tensor.is_nested:
@@ -185,7 +187,7 @@ def _local(tensor: Any) -> Any:
 def _device_number(device: Any) -> int:
     if device.type == "cpu":
         return DEVICE_CPU
-    return _native.physical_device(max(current_npu(), 0) if device.index is None else device.index)
+    return current_device() if device.index is None else device_of(device.type, device.index)
 
 
 def _memory_at(address: Any, length: Any) -> _Memory:

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.devices import DEVICES_PER_KIND, KIND_WORDS, parse_device_name
+from msmemscope.model.devices import DEVICES_PER_KIND, KIND_WORDS, device_name, parse_device_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -263,6 +263,11 @@ class Config:
                 raise ConfigurationError(message, option=name, value=text, accepted="printable characters")
             lines.append(f"{name}={text}")
         return "\n".join(lines)
+
+    def observes(self, device: int) -> bool:
+        """Whether a device, as events have it, or all of its kind are observed; not `DEVICE_NONE`."""
+        name = device_name(device)
+        return not {name, name.partition(":")[0]}.isdisjoint(self.devices)
 
     @classmethod
     def from_settings_text(cls, text: str) -> Config:

@@ -278,6 +278,7 @@ class FollowedCapture:
             is_activation=labels.is_saved and is_of_forward,
             is_gradient=False,  # accesses tell this and the next
             is_cache=False,
+            is_workspace=False,
             is_of_program=row["is_of_program"],
             is_of_operator=row["is_of_operator"],
         )

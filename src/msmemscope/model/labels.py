@@ -41,6 +41,8 @@ MODEL_ACTIVATION: Final = "model@activation"
 KV_CACHE: Final = "kv_cache"
 PROGRAM: Final = "program"
 """Blocks that live over the end of a step, where nothing else says what they are: the program holds them."""
+WORKSPACE: Final = "workspace"
+"""Blocks that a library of a CUDA device keeps to work in: cuBLAS."""
 OPS_ATEN: Final = "ops@aten"
 _MODEL: Final = "model@"
 

@@ -1,6 +1,7 @@
 """Owners: texts whose parts stand from the coarsest to the finest, as MindStudio Insight shows them (`PTA@ops@aten`).
 
-Owners of the driver's memory are the vendor's software and the module of it that asked: `CANN@RUNTIME`.
+Owners of the driver's memory are the vendor's software and who asked: a module of CANN, `CANN@RUNTIME`, or a library
+that uses CUDA, `CUDA@libnccl.so.2`.
 """
 
 from __future__ import annotations

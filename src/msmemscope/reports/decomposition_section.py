@@ -18,6 +18,7 @@ from msmemscope.model.labels import (
     MODEL_WEIGHT,
     OPS_ATEN,
     PROGRAM,
+    WORKSPACE,
 )
 from msmemscope.model.owners import PINNED_HOST, SEPARATOR, without_module
 from msmemscope.model.pools import Pool, pool_word
@@ -43,6 +44,7 @@ _WORDS: Final = {
     MODEL_OPTIMIZER_STATE: "optimizer state",
     MODEL_ACTIVATION: "activations",
     KV_CACHE: "KV cache",
+    WORKSPACE: "workspaces of cuBLAS",
     PROGRAM: "held by the program",
 }
 """End of a path to its word, where that is not its last part."""
@@ -234,7 +236,7 @@ def _word(path: str) -> str:
     parts = path.split(SEPARATOR)
     if parts[1:] == [_OPERATORS_PART]:
         return _OPERATORS
-    if parts[1:] in ([KV_CACHE], [PROGRAM]):
+    if parts[1:] in ([KV_CACHE], [WORKSPACE], [PROGRAM]):
         return _WORDS[parts[-1]]
     return _WORDS.get(SEPARATOR.join(parts[-2:]), parts[-1])
 

@@ -1,4 +1,4 @@
-"""Uses the stand-in for libc10_cuda.so: `stand_in.py LIBRARY WHAT`, one of the functions below."""
+"""Uses the stand-in for libc10_cuda.so: `stand_in.py LIBRARY WHAT [MORE]`, one of the functions below."""
 
 from __future__ import annotations
 
@@ -85,6 +85,18 @@ def driver() -> None:
     ):
         assert getattr(runtime, name)(ctypes.byref(memory), ctypes.c_size_t(4096), *more) == 0
         assert getattr(runtime, free)(memory, *([None] if free == "cudaFreeAsync" else [])) == 0
+
+
+def connect() -> None:
+    """Buffers of another library between blocks of the pool. Most of these blocks are freed before the end."""
+    communicator = ctypes.CDLL(sys.argv[3])
+    communicator.fake_nccl_connect.restype = ctypes.c_void_p
+    communicator.fake_nccl_connect.argtypes = [ctypes.c_size_t]
+    LIBRARY.fake_cuda_allocate(0, 1 << 20)
+    blocks = [LIBRARY.fake_cuda_allocate(0, 16 << 20) for _ in range(4)]
+    communicator.fake_nccl_connect(8 << 20)
+    for block in blocks:
+        LIBRARY.fake_cuda_free(0, block)
 
 
 globals()[sys.argv[2]]()

@@ -54,7 +54,7 @@ bool take(State& all, int device, std::size_t bytes) {
         all.has_context[device] = true;
         all.used[device] += number_in("EMULATED_CUDA_CONTEXT", std::size_t{64} << 20);
     }
-    if (all.used[device] + bytes > total()) {
+    if (all.used[device] + all.used_by_others[device] + bytes > total()) {
         return false;
     }
     all.used[device] += bytes;
@@ -143,7 +143,7 @@ EXPORTED int cudaMemGetInfo(std::size_t* free, std::size_t* whole) {
     const std::lock_guard<std::mutex> guard(all.lock);
     take(all, current, 0);
     *whole = total();
-    *free = total() - all.used[current];
+    *free = total() - all.used[current] - all.used_by_others[current];
     return 0;
 }
 EXPORTED int cudaGetLastError() {
@@ -193,11 +193,19 @@ EXPORTED int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 // For the emulated management library.
-EXPORTED void emulated_cuda_memory(int device, std::size_t* used, std::size_t* whole) {
+EXPORTED void emulated_cuda_memory(int device, std::size_t* used, std::size_t* used_by_others, std::size_t* whole) {
     State& all = state();
     const std::lock_guard<std::mutex> guard(all.lock);
     *used = all.used[device];
+    *used_by_others = all.used_by_others[device];
     *whole = total();
+}
+
+// As if another process took memory of the first device.
+EXPORTED void another_process_takes(int mebibytes) {
+    State& all = state();
+    const std::lock_guard<std::mutex> guard(all.lock);
+    all.used_by_others[0] += static_cast<std::size_t>(mebibytes) << 20;
 }
 
 // --- memory
@@ -217,16 +225,16 @@ EXPORTED int cudaMallocHost(void** memory, std::size_t bytes) { return cudaHostA
 EXPORTED int cudaFreeHost(void* memory) { return cudaFree(memory); }
 EXPORTED int cudaHostRegister(void*, std::size_t, unsigned) { return 0; }
 EXPORTED int cudaHostUnregister(void*) { return 0; }
-EXPORTED int cudaMemcpy(void* target, const void* source, std::size_t bytes, int) {
+EXPORTED int cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int, void*) {
     std::memcpy(target, source, bytes);
     return 0;
 }
-EXPORTED int cuMemcpyDtoH_v2(void* target, Address source, std::size_t bytes) {
-    std::memcpy(target, reinterpret_cast<const void*>(source), bytes);
-    return 0;
+EXPORTED int cudaMemcpy(void* target, const void* source, std::size_t bytes, int kind) {
+    const int result = synchronising();
+    return result != 0 ? result : cudaMemcpyAsync(target, source, bytes, kind, nullptr);
 }
-EXPORTED int cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int kind, void*) {
-    return cudaMemcpy(target, source, bytes, kind);
+EXPORTED int cuMemcpyDtoH_v2(void* target, Address source, std::size_t bytes) {
+    return cudaMemcpy(target, reinterpret_cast<const void*>(source), bytes, 2);
 }
 EXPORTED int cudaMemset(void* target, int value, std::size_t bytes) {
     std::memset(target, value, bytes);

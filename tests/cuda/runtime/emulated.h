@@ -15,6 +15,8 @@ using Address = unsigned long long;
 
 constexpr int kInvalidValue = 1;
 constexpr int kOutOfMemory = 2;
+constexpr int kCaptureUnsupported = 900;
+constexpr int kCaptureInvalidated = 901;
 constexpr int kMostDevices = 16;
 
 struct Block {
@@ -28,6 +30,7 @@ struct State {
     std::map<std::uint64_t, Block> blocks;
     std::map<std::uint64_t, Block> handles;
     std::size_t used[kMostDevices] = {};
+    std::size_t used_by_others[kMostDevices] = {};
     bool has_context[kMostDevices] = {};
     std::uint64_t next_handle = 0x7000000000;  // no address of this process
 };
@@ -35,6 +38,8 @@ State& state();
 
 // Keeps a status as the last error of the thread, as the runtime does, and returns it.
 int failed(int status);
+// Of a call that waits for the device: an error while a stream is being captured.
+int synchronising();
 
 // Handles of streams, events and the like: never null, never alike.
 inline void* new_handle() {

@@ -30,8 +30,19 @@ std::map<void*, unsigned long long>& captures() {
     static auto* const made = new std::map<void*, unsigned long long>;
     return *made;
 }
+bool is_invalid = false;
 
 }  // namespace
+
+// What would wait for the device ends every capture with an error, as with a capture of the global mode.
+int synchronising() {
+    const std::lock_guard<std::mutex> guard(state().lock);
+    if (captures().empty()) {
+        return 0;
+    }
+    is_invalid = true;
+    return failed(kCaptureUnsupported);
+}
 
 EXPORTED int cudaStreamBeginCapture(void* stream, int) {
     static unsigned long long next = 1;
@@ -42,6 +53,11 @@ EXPORTED int cudaStreamBeginCapture(void* stream, int) {
 EXPORTED int cudaStreamEndCapture(void* stream, void** graph) {
     const std::lock_guard<std::mutex> guard(state().lock);
     captures().erase(stream);
+    if (is_invalid) {
+        is_invalid = !captures().empty();
+        *graph = nullptr;
+        return failed(kCaptureInvalidated);
+    }
     *graph = new_handle();
     return 0;
 }
@@ -141,6 +157,20 @@ EXPORTED int cudaFuncGetAttributes(void* attributes, const void*) {
 }
 EXPORTED int cudaDeviceGetAttribute(int* value, int attribute, int) {
     switch (attribute) {
+        case 1:  // cudaDevAttrMaxThreadsPerBlock
+        case 2:  // cudaDevAttrMaxBlockDimX
+            *value = 1024;
+            break;
+        case 5:  // cudaDevAttrMaxGridDimX
+            *value = 0x7FFFFFFF;
+            break;
+        case 6:  // cudaDevAttrMaxGridDimY
+        case 7:  // cudaDevAttrMaxGridDimZ
+            *value = 0xFFFF;
+            break;
+        case 10:  // cudaDevAttrWarpSize
+            *value = 32;
+            break;
         case 16:  // cudaDevAttrMultiProcessorCount
             *value = 8;
             break;
@@ -181,7 +211,8 @@ EXPORTED int cudaDeviceGetDefaultMemPool(void** pool, int) {
 
 // --- that which does nothing
 
-DOES_NOTHING(cudaDeviceSynchronize)
+EXPORTED int cudaDeviceSynchronize() { return synchronising(); }
+EXPORTED int cuCtxSynchronize() { return synchronising(); }
 DOES_NOTHING(cudaDeviceEnablePeerAccess)
 DOES_NOTHING(cudaStreamSynchronize)
 DOES_NOTHING(cudaStreamQuery)

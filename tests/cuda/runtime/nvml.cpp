@@ -7,7 +7,7 @@
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-extern "C" void emulated_cuda_memory(int device, std::size_t* used, std::size_t* total);
+extern "C" void emulated_cuda_memory(int device, std::size_t* used, std::size_t* used_by_others, std::size_t* total);
 extern "C" int cudaGetDeviceCount(int* count);
 
 namespace {
@@ -42,15 +42,17 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** handle) {
 }
 EXPORTED int nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
     std::size_t used = 0;
+    std::size_t others = 0;
     std::size_t total = 0;
-    emulated_cuda_memory(number_of(handle), &used, &total);
-    *memory = {total, total - used, used};
+    emulated_cuda_memory(number_of(handle), &used, &others, &total);
+    *memory = {total, total - used - others, used + others};
     return 0;
 }
 EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count, ProcessUsage* processes) {
     std::size_t used = 0;
+    std::size_t others = 0;
     std::size_t total = 0;
-    emulated_cuda_memory(number_of(handle), &used, &total);
+    emulated_cuda_memory(number_of(handle), &used, &others, &total);
     *count = 1;
     processes[0] = {static_cast<unsigned>(getpid()), used, {0, 0}};
     return 0;

@@ -202,6 +202,19 @@ def test_ledger_at_the_end_of_the_peak(builder: EventLogBuilder) -> None:
     assert result.ledger.select("sequence", "name", "size_bytes").rows() == [(last, "PTA", 4 * MIB), (last, "", 0)]
 
 
+def test_ledger_where_pools_are_fullest(builder: EventLogBuilder) -> None:
+    """The driver's memory stays at its peak when blocks of a pool are freed: they were what it was needed for."""
+    builder.malloc(0x1000 << 20, 8 * MIB, attribute_id=builder.string("CANN@APP"), **DRIVER)
+    builder.add(RESERVED, size=8 * MIB, **NPU)
+    first = builder.malloc(0x1001 << 20, 3 * MIB, **NPU)
+    second = builder.malloc(0x1002 << 20, 4 * MIB, **NPU)
+    builder.free(first, 0x1001 << 20, 3 * MIB, **NPU)
+    builder.malloc(0x1003 << 20, 2 * MIB, **NPU)
+    result = decomposed(builder)
+    assert result.devices["sequence"].to_list() == [second]
+    assert result.ledger.select("name", "size_bytes").rows() == [("PTA", 8 * MIB), ("", 0)]
+
+
 def test_ledger_without_pools(builder: EventLogBuilder) -> None:
     """Memory that the program asked the driver for is a part like any other, and nothing is unknown."""
     builder.malloc(0x1000, 512, attribute_id=builder.string("CANN@APP"), **DRIVER)

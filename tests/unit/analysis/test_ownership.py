@@ -14,7 +14,9 @@ from msmemscope.analysis.owners.ownership import NO_ACCESSES, AttributesOf, find
 from msmemscope.formats.attributes import table_of_texts
 from msmemscope.formats.event_log import Capture
 from msmemscope.model.attributes import AttributeKey
+from msmemscope.model.devices import DeviceKind, device_number
 from msmemscope.model.events import EventKind
+from msmemscope.model.pools import Pool
 from msmemscope.recording import EVENT_SCHEMA, STRING_SCHEMA
 from tests.fakes.event_log_builder import (
     ATB,
@@ -174,6 +176,27 @@ def test_every_way_of_marking_steps_counts(builder: EventLogBuilder, how: str) -
         next_average: "PTA@program",
         newest: "PTA@program",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "is_workspace"),
+    [
+        ("torch._ops.aten.addmm.default", True),
+        ("torch._ops.aten._scaled_mm.default", True),
+        ("torch._ops.aten.hamming_window.default", False),
+        ("torch._ops.aten.cumsum.default", False),
+    ],
+)
+def test_workspaces_of_matrix_products(builder: EventLogBuilder, name: str, *, is_workspace: bool) -> None:
+    """A product keeps a block that no operator uses; its result is one that operators do use."""
+    place = {"pool": int(Pool.CUDA), "device": device_number(DeviceKind.CUDA, 0)}
+    operator = builder.string(name)
+    kept = builder.malloc(0x1000, 64, name_id=operator, **place)
+    result = builder.malloc(0x2000, 64, name_id=operator, **place)
+    builder.add(WRITE, address=0x2000, size=64, extra=result, name_id=operator, **place)
+    end_step(builder, "call")
+    end_step(builder, "call")
+    assert owners(builder) == {kept: "CUDA@workspace" if is_workspace else "CUDA@program", result: "CUDA@program"}
 
 
 def test_what_a_program_has_at_its_end(builder: EventLogBuilder) -> None:

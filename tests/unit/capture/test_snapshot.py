@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +15,7 @@ from msmemscope.capture.snapshot import TakeSnapshot, take_snapshot
 from msmemscope.capture.snapshot_records import attributes_of
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.attributes import AttributeKey
-from msmemscope.model.devices import DeviceKind, device_number
+from msmemscope.model.devices import DEVICE_NONE, DeviceKind, device_number
 
 ACCEPTED = "None, a device number from 0 to 1023, or a list or tuple of those"
 
@@ -101,16 +103,17 @@ def test_an_old_torch_cannot_tell_which_devices_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("visible", "numbers"), [(None, [0, 1]), ("5, 3", [5, 3]), ("GPU-abc,GPU-def", [0, 1]), ("7", [7, 1])]
+    ("visible", "numbers"), [("", [0, 1]), ("5, 3", [5, 3]), ("GPU-abc,GPU-def", [0, 1]), ("7", [7, None])]
 )
-def test_numbers_of_gpus(monkeypatch: pytest.MonkeyPatch, visible: str | None, numbers: list[int]) -> None:
-    """The driver's where the environment says them."""
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    accelerators = Accelerators(SimpleNamespace(), SimpleNamespace(), "cuda")
-    found = [accelerators.driver_number(device) for device in range(2)]
-    assert found == [device_number(DeviceKind.CUDA, number) for number in numbers]
+def test_numbers_of_gpus(visible: str, numbers: list[int | None]) -> None:
+    """The driver's where the environment says them, once for the life of a process."""
+    question = "from msmemscope import _native; print(*map(_native.cuda_device, range(2)))"
+    variables = {**os.environ, "CUDA_VISIBLE_DEVICES": visible}
+    answer = subprocess.run(
+        [sys.executable, "-c", question], env=variables, capture_output=True, text=True, check=True
+    ).stdout.split()
+    expected = [DEVICE_NONE if number is None else device_number(DeviceKind.CUDA, number) for number in numbers]
+    assert answer == [str(number) for number in expected]
 
 
 def test_an_allocator_that_was_replaced() -> None:

@@ -255,7 +255,11 @@ def module_sites(recording: Recording, blocks: pl.DataFrame, at_peaks: pl.DataFr
     for device, sequence in at_peaks.select("device", "sequence").iter_rows():
         of_device = blocks.filter((pl.col("pool") == Pool.HAL) & (pl.col("device") == device))
         of_modules = blocks_in_use(of_device, sequence).with_columns(module=module)
-        of_modules = of_modules.filter(pl.col("module") != PROGRAM_MODULE)
+        # As in the ledger: pools own what names nobody, where there are any.
+        has_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]), pl.col("device") == device).height > 0
+        of_modules = of_modules.filter(
+            ~pl.col("module").is_in([PROGRAM_MODULE, UNKNOWN_MODULE] if has_pools else [PROGRAM_MODULE])
+        )
         sites = call_sites(recording, of_modules).select(*STACK_COLUMNS, "site")
         tables.append(
             of_modules.join(sites, on=STACK_COLUMNS, how="left")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from msmemscope.model.devices import NOT_AVAILABLE
 from msmemscope.model.events import MEMORY_KINDS, EventKind
 from msmemscope.model.owners import PROGRAM_MODULE, SEPARATOR, UNKNOWN_MODULE
 from msmemscope.model.pools import POOL_WORDS, POOLS_WITH_RESERVE, Pool
-from msmemscope.recording.timeline import totals_at
+from msmemscope.recording.timeline import MemoryUse, totals_at
 
 PART_SCHEMA: Final = pl.Schema(
     {
@@ -27,7 +28,7 @@ PART_SCHEMA: Final = pl.Schema(
     }
 )
 """One row per part of the driver's memory of a device, at its peak (`step` null) and at the end of each step. A peak
-lasts for a time, and its end counts: by then pools have reported their reserve.
+lasts for a time. The moment in it counts at which the blocks of pools need the most of it.
 
 part: `pool`: the driver's memory that a pool holds, in use or not. `module`: that of a module of CANN. `unknown`: the
    driver's total without these, or null if the driver was not observed.
@@ -70,7 +71,7 @@ def driver_ledger(
     Returns:
         PART_SCHEMA and DEVICE_SCHEMA.
     """
-    points = _points(events, peaks, ends)
+    points = _points(events, blocks, peaks, ends)
     # A peak may last to the end of a step: the same moment twice.
     moments = points.select(_PLACE).unique().sort(_PLACE)
     pools = _pool_parts(events, blocks, moments)
@@ -111,7 +112,7 @@ def _sum(parts: pl.DataFrame, name: str) -> pl.DataFrame:
     return parts.group_by(_PLACE).agg(pl.col("size_bytes").sum().alias(name))
 
 
-def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
+def _points(events: pl.DataFrame, blocks: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     """Return `step`, `sequence`, `device` of the moments of a ledger: each device's peak, and each step's end."""
     of_devices = peaks.filter(pl.col("device") >= 0)
     # Of a device whose driver memory was not observed, the peak of its largest pool.
@@ -134,15 +135,28 @@ def _points(events: pl.DataFrame, peaks: pl.DataFrame, ends: pl.DataFrame) -> pl
         )
         .with_columns(sequence=pl.col("sequence") - pl.col("is_usage").fill_null(0).cast(pl.UInt64))
     )
-    at_peaks = at_peaks.join_asof(
+    stretches = at_peaks.join_asof(
         changes, on="reached", by=_POOL_KEY, strategy="forward", check_sortedness=False
-    ).select(
-        pl.lit(None, dtype=pl.Int64).alias("step"),
-        pl.col("sequence").fill_null(pl.lit(events["sequence"].max(), dtype=pl.UInt64)),
-        "device",
+    ).select("device", "reached", pl.col("sequence").fill_null(pl.lit(events["sequence"].max(), dtype=pl.UInt64)))
+    of_pools = blocks.filter(pl.col("pool").is_in([*POOLS_WITH_RESERVE]))
+    fullest = [
+        (None, _fullest(of_pools.filter(pl.col("device") == device), reached, end), device)
+        for device, reached, end in stretches.iter_rows()
+    ]
+    at_peaks = pl.DataFrame(
+        fullest, {"step": pl.Int64(), "sequence": pl.UInt64(), "device": stretches.schema["device"]}, orient="row"
     )
     at_ends = ends.join(of_devices.select(pl.col("device").unique()), how="cross").select("step", "sequence", "device")
     return pl.concat([at_peaks, at_ends]).sort("sequence", "step", "device")
+
+
+def _fullest(blocks: pl.DataFrame, begin: int, end: int) -> int:
+    """Return the last moment of a stretch at which blocks have the most in use: right before their next change."""
+    use = MemoryUse.of(blocks)
+    first, last = np.searchsorted(use.moments, [begin, end], side="right")
+    latest_first = use.in_use[first : last + 1][::-1]
+    change = int(last) - int(latest_first.argmax())  # the one that ends it
+    return end if change == last else int(use.moments[change]) - 1
 
 
 def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:

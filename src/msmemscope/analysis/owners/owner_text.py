@@ -12,6 +12,7 @@ from msmemscope.model.labels import (
     MODEL_GRADIENT,
     OPS_ATEN,
     PROGRAM,
+    WORKSPACE,
     LabelLevel,
     is_of_model,
 )
@@ -33,6 +34,8 @@ class OwnerTraits:
     """A backward pass made it, and a later operator used it."""
     is_cache: bool
     """Keys or values that grow from token to token, and attention reads them."""
+    is_workspace: bool
+    """A library keeps it to work in."""
     is_of_program: bool
     """It was alive when a step ended."""
     is_of_operator: bool
@@ -71,6 +74,8 @@ def owner_text(
         of_tools = [MODEL_GRADIENT]
     elif is_tensor and not of_tools and traits.is_cache:
         of_tools = [KV_CACHE]
+    elif is_tensor and not of_tools and traits.is_workspace:
+        of_tools = [WORKSPACE]
     elif is_tensor and not of_tools and traits.is_of_program:
         of_tools = [PROGRAM]
     elif is_tensor and not of_tools and traits.is_of_operator:

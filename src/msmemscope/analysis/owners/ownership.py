@@ -8,9 +8,10 @@ An owner is a path in a tree, its parts joined by `@`, as MindStudio Insight kno
 2. labels that tools gave (`LabelLevel.COMPONENT` to `DETAIL_2`): those in force on the thread at the MALLOC, and those
    given to the block later. On one level the latest label counts, but a framework's name of its memory stays when a
    weight is found there. The label of the part of the model (`model@weight`) comes first;
-3. for a tensor without such labels, one of four. It is `model@activation` if a forward pass made it for a backward
-   pass. It is `model@gradient` if a backward pass made it and a later operator used it. It is `program` if it lived on
-   over the end of a step. Otherwise it is `ops@aten` if an operator allocated or used it;
+3. for a tensor without such labels, one of five. It is `model@activation` if a forward pass made it for a backward
+   pass. It is `model@gradient` if a backward pass made it and a later operator used it. It is `workspace` if cuBLAS
+   works in it. It is `program` if it lived on over the end of a step. Otherwise it is `ops@aten` if an operator
+   allocated or used it;
 4. labels of the user (`LabelLevel.USER_1` to `USER_3`): those of the thread, then those given to the block.
 
 An activation was saved by autograd, or meets three conditions:
@@ -38,6 +39,7 @@ from msmemscope.analysis.owners.caches import CacheFinder
 from msmemscope.analysis.owners.growing_table import GrowingTable
 from msmemscope.analysis.owners.label_table import LabelTable
 from msmemscope.analysis.owners.owner_text import OwnerTraits, owner_text
+from msmemscope.analysis.owners.workspaces import WorkspaceFinder
 from msmemscope.model.events import ACCESS_KINDS, EventFlag, EventKind
 from msmemscope.model.labels import (
     MODEL_ACTIVATION,
@@ -157,6 +159,7 @@ class OwnerFinder:
         )
         self._strings = strings
         self._caches = CacheFinder(strings, self._blocks)
+        self._workspaces = WorkspaceFinder(strings, self._blocks)
         self._labels = LabelTable(strings)
         self._attributes_of = attributes
         self._ended_at = ended_at
@@ -194,6 +197,7 @@ class OwnerFinder:
             "is_activation": self._blocks["is_of_forward"] & is_read,
             "is_cache": self._caches.find(lives.outlives_a_step) & ~is_used_by_backward,
             "is_gradient": self._blocks["is_used_later"] & ~lives.outlives_two_steps,
+            "is_workspace": self._workspaces.find(lives.outlives_a_step),
             "is_of_program": lives.outlives_a_step,
         }
         owners = self._in_words(pl.DataFrame({**columns, **kinds, **self._levels()}))
@@ -250,6 +254,7 @@ class OwnerFinder:
         )
         rows = np.arange(first, first + allocations.height)
         self._caches.add_blocks(rows, allocations["sequence"].to_numpy(), allocations["name_id"].to_numpy())
+        self._workspaces.add_blocks(rows, allocations["pool"].to_numpy(), allocations["name_id"].to_numpy())
         self._label(rows, allocations["extra"].to_numpy())
 
     def _add_labels(self, labels: pl.DataFrame) -> None:
@@ -329,6 +334,7 @@ class OwnerFinder:
         self._has_accesses = True
         rows, is_known = self._rows_of(accesses["extra"].to_numpy())
         self._blocks["is_of_operator"][rows] = True
+        self._workspaces.add_uses(rows)
         flags = accesses["flags"].to_numpy()[is_known]
         is_forward_again = ((flags & int(EventFlag.RECOMPUTED)) != 0) & self._blocks["is_recomputed"][rows]
         is_backward = ((flags & int(EventFlag.BACKWARD)) != 0) & ~is_forward_again
@@ -378,6 +384,7 @@ class OwnerFinder:
                 is_activation=traits["is_activation"],
                 is_gradient=traits["is_gradient"],
                 is_cache=traits["is_cache"],
+                is_workspace=traits["is_workspace"] and self._has_accesses,
                 is_of_program=traits["is_of_program"],
                 is_of_operator=traits["is_of_operator"],
             ),

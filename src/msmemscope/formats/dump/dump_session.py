@@ -34,7 +34,6 @@ from msmemscope.formats.dump.python_trace import PythonTraceCsv, TraceRows
 from msmemscope.formats.dump.rows import NO_FINDINGS, BlockFindings, DumpRows, rows_of_frame
 from msmemscope.formats.dump.sqlite_writer import SqliteFile, SqliteTable
 from msmemscope.model.devices import (
-    CPU_WORD,
     DEVICE_CPU,
     DEVICE_NONE,
     NOT_AVAILABLE,
@@ -332,8 +331,8 @@ def _one_ahead(batches: Iterator[_Content]) -> Generator[_Content, None, None]:
 def _device_of_trace(capture: RecordedEvents, settings: Config) -> int | None:
     """Return the device that the process used when its trace ended; None if it did not say, or that is not observed."""
     name = capture.facts.get("python_trace.device", ("",))[-1]
-    is_observed = name == CPU_WORD or not {name, name.partition(":")[0]}.isdisjoint(settings.devices)
-    return parse_device_name(name) if is_observed else None
+    device = parse_device_name(name)
+    return device if device is not None and (device == DEVICE_CPU or settings.observes(device)) else None
 
 
 def _free_timestamp(folders: Iterable[OutputFolder]) -> str:

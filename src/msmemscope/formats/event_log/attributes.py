@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from msmemscope.formats.event_log.definitions import DefinitionTable
 
-_DRIVER: Final = f"{KIND_NAMES[DeviceKind.NPU].runtime}{SEPARATOR}"
-"""The text in front of a module: drivers of other kinds of devices are not observed."""
+_LIBRARY: Final = ".so"
+"""In the name of each library. On a CUDA device they stand for the modules of CANN, whose names are capitals."""
 _BEFORE_ENDS: Final = {"range_first": ",", "range_last": "-", "more_ranges": ","}
 """The text between the ends of ranges, `ranges=0-63,128-191,...`."""
 
@@ -77,7 +77,8 @@ class AttributeReader:
         for key, name, value in named.iter_rows():
             parts = found.setdefault(key, [])
             if name == "module":
-                parts.append(f"{_DRIVER}{value}")
+                kind = DeviceKind.CUDA if _LIBRARY in value else DeviceKind.NPU
+                parts.append(f"{KIND_NAMES[kind].runtime}{SEPARATOR}{value}")
             elif name == "range_first" and not (parts and parts[-1].startswith("ranges=")):
                 parts.append(f"ranges={value}")
             elif name in _BEFORE_ENDS:

@@ -57,12 +57,13 @@ _NATIVE: Final = re.compile(
 """`module(symbol+0xoff) [0xaddr] file:line`; the first two tell the others."""
 _LIBRARY: Final = re.compile(
     r"lib(?:c10(?:_cuda|_npu)?|torch(?:_cpu|_cuda|_python|_npu|_global_deps)?|python3\.\d+t?|stdc\+\+|gcc_s|c|m|dl|pthread"
-    r"|ascendcl|ascend_hal|runtime|opapi|nnopbase|hccl|atb)\.so[.\d]*"
+    r"|ascendcl|ascend_hal|runtime|opapi|nnopbase|hccl|atb"
+    r"|cuda|cudart|nccl|nvshmem_host|cublas(?:Lt)?|cudnn\w*|cufft|curand|cusolver|cusparse|nvjpeg)\.so[.\d]*"
 )
 """Libraries that are the same everywhere, so that their symbols say nothing of a program."""
 _KEPT_ATTRIBUTES: Final = frozenset(
     {
-        AttributeKey.MODULE, AttributeKey.PAGE_TYPE, AttributeKey.ALLOCATION_KIND, AttributeKey.DTYPE, AttributeKey.FORMAT,
+        AttributeKey.PAGE_TYPE, AttributeKey.ALLOCATION_KIND, AttributeKey.DTYPE, AttributeKey.FORMAT,
         AttributeKey.SHAPE, AttributeKey.POOL_ID, AttributeKey.STEP_SOURCE, AttributeKey.WHEN, AttributeKey.REASON,
     }
 )  # fmt: skip
@@ -110,9 +111,13 @@ class Redaction:
         parts = text.split(SEPARATOR)
         is_driver = parts[0] in _RUNTIMES
         return SEPARATOR.join(
-            part if is_driver and place == 1 and _DRIVER_MODULE.fullmatch(part) else self._owner_part(part)
+            self._driver_module(part) if is_driver and place == 1 else self._owner_part(part)
             for place, part in enumerate(parts)
         )
+
+    def _driver_module(self, text: str) -> str:
+        is_of_vendor = _DRIVER_MODULE.fullmatch(text) or _LIBRARY.fullmatch(text)
+        return text if is_of_vendor else self.token("library", text)
 
     def _owner_part(self, part: str) -> str:
         if part in _OWNER_WORDS:
@@ -173,17 +178,26 @@ class Redaction:
     def attributes(self, table: pl.DataFrame) -> pl.DataFrame:
         """Redact a table of ATTRIBUTE_SCHEMA."""
         return table.with_columns(
-            mapped(table[attribute.column], self.name).alias(attribute.column) for attribute in _NAMES_OF_TEXTS
+            mapped(table[attribute.column], self._change_of(attribute.key)).alias(attribute.column)
+            for attribute in _NAMES_OF_TEXTS
         )
 
     def pairs(self, table: pl.DataFrame) -> pl.DataFrame:
         """Redact a table of `formats.attributes.PAIR_SCHEMA`; a key that is none of ours is a name too."""
         keys = [int(attribute.key) for attribute in _NAMES_OF_TEXTS]
         is_name = pl.col("key").is_in([*keys, 0])
+        is_module = pl.col("key") == int(AttributeKey.MODULE)
         return table.with_columns(
-            text=pl.when(is_name).then(mapped(table["text"], self.name)).otherwise("text"),
+            text=pl.when(is_module)
+            .then(mapped(table["text"], self._driver_module))
+            .when(is_name)
+            .then(mapped(table["text"], self.name))
+            .otherwise("text"),
             other=mapped(table["other"], lambda text: self.token("key", text)),
         )
+
+    def _change_of(self, key: AttributeKey) -> Callable[[str], str]:
+        return self._driver_module if key == AttributeKey.MODULE else self.name
 
     def owners(self, table: pl.DataFrame) -> pl.DataFrame:
         """Redact the column `owner`."""

@@ -11,6 +11,7 @@ import pytest
 
 from msmemscope.analysis.owners.decomposition import owned_blocks
 from msmemscope.cli.main import main
+from msmemscope.formats.attributes import PAIR_SCHEMA
 from msmemscope.formats.export.export_formats import EXPORT_FORMATS
 from msmemscope.formats.export.redaction import Redaction, redacted_recording
 from msmemscope.formats.reading import load
@@ -216,3 +217,21 @@ def test_native_frames(line: str, expected: str) -> None:
     assert redacted.startswith(expected)
     assert "acme" not in redacted
     assert "Secret" not in redacted
+
+
+@pytest.mark.parametrize("module", ["RUNTIME", "libnccl.so.2", "libcudnn_ops.so.9"])
+def test_modules_and_libraries_of_the_vendor_stay(module: str) -> None:
+    """They say nothing of a program, as who asked for a block and in its owner."""
+    assert Redaction().pairs(_module_pair(module))["text"].to_list() == [module]
+    assert Redaction().owner(f"CUDA@{module}") == f"CUDA@{module}"
+
+
+def test_a_library_of_the_program_is_a_name() -> None:
+    """Also where it is the module that asked the driver for a block."""
+    for text in (*Redaction().pairs(_module_pair("libacme.so"))["text"], Redaction().owner("CUDA@libacme.so")):
+        assert "acme" not in text
+        assert "library_" in text
+
+
+def _module_pair(module: str) -> pl.DataFrame:
+    return pl.DataFrame([{"id": 1, "key": int(AttributeKey.MODULE), "text": module}], schema=PAIR_SCHEMA)

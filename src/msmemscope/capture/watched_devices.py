@@ -1,20 +1,20 @@
-"""NPUs whose memory is watched: they have to finish before it is looked at."""
+"""Devices whose memory is watched: they have to finish before it is looked at."""
 
 from __future__ import annotations
 
 import os
 
 from msmemscope import _native
-from msmemscope.capture.current_npu import current_npu
+from msmemscope.capture.current_device import current_device
 
-WATCHED_NPUS: set[int] = set()
-"""The driver's numbers."""
+WATCHED_DEVICES: set[int] = set()
+"""As events have them."""
 _is_warned: list[bool] = []
 
 
-def watches_several_npus() -> bool:
-    """Whether more than the current NPU has to finish before watched memory is looked at."""
-    return bool(WATCHED_NPUS - {_native.physical_device(max(current_npu(), 0))})
+def watches_several_devices() -> bool:
+    """Whether more than the current device has to finish before watched memory is looked at."""
+    return bool(WATCHED_DEVICES - {current_device()})
 
 
 def warn_of_concurrent_launches() -> None:
