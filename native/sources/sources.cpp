@@ -14,6 +14,7 @@
 #include "sources/cuda/driver.h"
 #include "sources/cuda/graph_capture.h"
 #include "sources/cuda/kernels.h"
+#include "sources/cuda/nvtx.h"
 #include "sources/host_heap/host_heap.h"
 #include "sources/torch_cpu/dispatch_modes.h"
 #include "sources/torch_cpu/host_memory.h"
@@ -34,6 +35,7 @@ constexpr const HookTable* kTables[] = {
     &cuda::kDriverHooks,
     &cuda::kKernelHooks,
     &cuda::kGraphCaptureHooks,
+    &cuda::kNvtxHooks,
     &cuda::kCachingAllocatorHooks,  // in front of the driver's, where both have a function
 };
 static_assert(std::size(kTables) <= HookTables::kMost);

@@ -9,17 +9,31 @@ import polars as pl
 import pytest
 
 from msmemscope.cli.main import main
+from msmemscope.formats.reading import load
 from msmemscope.model.devices import DEVICE_CPU, DeviceKind, device_number
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
 from tests.support.recordings import assert_sound, events_of
 
 if TYPE_CHECKING:
+    from msmemscope.formats.event_log import Capture
     from tests.cuda.conftest import ObserveCuda
 
 FIRST = device_number(DeviceKind.CUDA, 0)
 SECOND = device_number(DeviceKind.CUDA, 1)
 TWO_DEVICES = {"EMULATED_CUDA_DEVICES": "2"}
+
+
+MARKS = ["RANGE_START step start", "MARK loaded", "RANGE_START outer", "RANGE_START inner"] + ["RANGE_END"] * 3
+
+
+def marks_of(capture: Capture) -> list[str]:
+    """The kind and the message of each mark and range."""
+    kinds = [int(kind) for kind in (EventKind.MARK, EventKind.RANGE_START, EventKind.RANGE_END)]
+    found = events_of(capture).filter(pl.col("kind").is_in(kinds)).select("kind", "name_id")
+    return [
+        f"{EventKind(kind).name} {capture.strings[name] if name else ''}".strip() for kind, name in found.iter_rows()
+    ]
 
 
 def rows(events: pl.DataFrame, *kinds: EventKind, pool: Pool = Pool.CUDA) -> list[tuple[EventKind, int, int, int]]:
@@ -177,3 +191,19 @@ def test_the_last_error_of_the_runtime_is_the_program_s(observe_stand_in: Observ
     assert run.report == {"error": "0"}
     launched = events_of(run.capture).filter(pl.col("kind") == int(EventKind.KERNEL_LAUNCH))
     assert launched["name_id"].to_list() == [0]
+
+
+def test_marks_and_ranges(observe_stand_in: ObserveCuda) -> None:
+    """Those of the program are recorded, and ranges "step start" are its steps."""
+    run = observe_stand_in("marks.py", observe_stand_in.runtime.marks)
+    assert run.report == {"depths": "0,1,1,0", "empty": "-1"}
+    assert marks_of(run.capture) == MARKS * 2
+    assert load(run.capture.directory).steps.height == 2
+
+
+def test_marks_that_another_tool_gets(observe_stand_in: ObserveCuda) -> None:
+    """It was asked for, so it stays."""
+    variables = {"NVTX_INJECTION64_PATH": "/opt/another_tool.so"}
+    run = observe_stand_in("marks.py", observe_stand_in.runtime.marks, variables=variables)
+    assert run.report == {"depths": "-2,-2,-2,-2", "empty": "-2"}
+    assert "nothing was recorded" in run.stderr

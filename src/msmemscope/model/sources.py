@@ -15,7 +15,7 @@ CPU_SOURCES: Final = frozenset({"torch_cpu"})
 NPU_SOURCES: Final = frozenset({"hal", "acl", "kernel_launch", "mstx", "atb", "allocator", "pta"})
 """Sources that only a program with CANN has."""
 
-CUDA_SOURCES: Final = frozenset({"torch_cuda", "cuda_driver", "cuda_graphs", "cuda_kernels", "nvml"})
+CUDA_SOURCES: Final = frozenset({"torch_cuda", "cuda_driver", "cuda_graphs", "cuda_kernels", "nvml", "nvtx"})
 """Sources that only a program with CUDA has."""
 
 DEVICE_SOURCES: Final[Mapping[DeviceKind, frozenset[str]]] = {

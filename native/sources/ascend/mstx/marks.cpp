@@ -1,26 +1,23 @@
 #include "sources/ascend/mstx/marks.h"
 
-#include <atomic>
 #include <cstring>
 
 #include "core/writer/attributes.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
-#include "core/writer/steps.h"
 #include "sources/ascend/acl/acl.h"
 #include "sources/ascend/mstx/mstx.h"
 #include "sources/ascend/mstx/protocol.h"
 #include "sources/ascend/mstx/sanitizer_marks.h"
 #include "sources/ascend/npu.h"
+#include "sources/program_marks.h"
 
 namespace msmemscope::mstx {
 namespace {
 
-constexpr const char* kStepMessage = "step start";
 // Messages of other tools to themselves, made for each operator; they are nothing that the program says.
 constexpr const char* kForeignPrefixes[] = {kSanitizerPrefix, "memscope-aten-"};
 
-std::atomic<std::uint64_t> next_range{1};
 __attribute__((tls_model("initial-exec"))) __thread std::uint64_t calls = 0;
 
 bool is_foreign(const char* message) noexcept {
@@ -32,30 +29,20 @@ bool is_foreign(const char* message) noexcept {
     return false;
 }
 
-// Writes a mark or one end of a range, if events are collected. message: null if it has none.
-void record(const RecordingScope& scope, format::EventKind kind, const char* message, void* stream,
-            std::uint64_t range) noexcept {
-    if (!recorder::is_collecting()) {
-        return;
-    }
-    Event event{kind};
+bool place(const RecordingScope& scope, void* stream, Event& event) {
     const int device = acl::current_device();
     if (device >= 0) {
         if (!observes_npu(device)) {
-            return;
+            return false;
         }
         event.device = npu(device);
-    }
-    if (message != nullptr && *message != '\0') {
-        event.name_id = recorder::intern_string(scope, message, std::strlen(message));
     }
     const std::int32_t stream_id = stream != nullptr ? acl::current_stream_id(stream) : -1;
     if (stream_id >= 0) {
         event.attribute_id =
             Attributes(scope).number(format::AttributeKey::kStreamId, static_cast<std::uint64_t>(stream_id)).id();
     }
-    event.extra = range;
-    recorder::append(scope, event);
+    return true;
 }
 
 void make_sanitizer_mark(const char* message) noexcept {
@@ -74,42 +61,9 @@ void make_mark(const char* message, void* stream) noexcept {
         make_sanitizer_mark(message);
         return;
     }
-    if (message != nullptr && is_foreign(message)) {
-        return;
+    if (message == nullptr || !is_foreign(message)) {
+        program_marks::mark(message, stream, place);
     }
-    const RecordingScope scope(recorder::is_collecting());
-    if (scope) {
-        record(scope, format::EventKind::kMark, message, stream, 0);
-    }
-}
-
-std::uint64_t begin_range(const char* message, void* stream) noexcept {
-    if (!recorder::is_configured()) {
-        return 0;
-    }
-    // A range that begins unrecorded has a number all the same: it can be a step, and its end can be recorded.
-    const std::uint64_t range = next_range.fetch_add(1, std::memory_order_relaxed);
-    if (message != nullptr && std::strcmp(message, kStepMessage) == 0) {
-        steps::begin_range(range);
-    }
-    const RecordingScope scope(recorder::is_collecting());
-    if (scope) {
-        record(scope, format::EventKind::kRangeStart, message, stream, range);
-    }
-    return range;
-}
-
-void finish_range(std::uint64_t range) noexcept {
-    if (range == 0) {
-        return;  // what range_start returns without a tool
-    }
-    {
-        const RecordingScope scope(recorder::is_collecting());
-        if (scope) {
-            record(scope, format::EventKind::kRangeEnd, nullptr, nullptr, range);
-        }
-    }
-    steps::end_range(range);
 }
 
 }  // namespace
@@ -121,12 +75,12 @@ void mark(const char* message, void* stream) {
 
 std::uint64_t range_start(const char* message, void* stream) {
     ++calls;
-    return begin_range(message, stream);
+    return program_marks::begin_range(message, stream, place);
 }
 
 void range_end(std::uint64_t range) {
     ++calls;
-    finish_range(range);
+    program_marks::end_range(range, place);
 }
 
 void get_tool_id(std::uint64_t* tool) {
@@ -156,10 +110,10 @@ void mark_from_python(const char* message, std::uint64_t stream) noexcept {
 }
 
 std::uint64_t range_start_from_python(const char* message, std::uint64_t stream) noexcept {
-    return begin_range(message, reinterpret_cast<void*>(stream));
+    return program_marks::begin_range(message, reinterpret_cast<void*>(stream), place);
 }
 
-void range_end_from_python(std::uint64_t range) noexcept { finish_range(range); }
+void range_end_from_python(std::uint64_t range) noexcept { program_marks::end_range(range, place); }
 
 std::uint64_t calls_of_this_thread() noexcept { return calls; }
 
