@@ -1,7 +1,8 @@
-"""Has torch write a memory snapshot: `snapshots.py FILE graph|limit`."""
+"""Has torch write a memory snapshot: `snapshots.py FILE graph|limit|annotated|described`."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 
 import torch
@@ -34,10 +35,35 @@ def limit() -> None:
         print("refused=1")
 
 
+def annotated() -> list[torch.Tensor]:
+    """Each step keeps a tensor, and stands in an annotation."""
+    kept = []
+    for number in range(40, 60):
+        with torch.profiler.record_function(f"## step {number} ##"):
+            torch.empty(500_000, device="cuda")
+            kept.append(torch.empty(500_000, device="cuda"))
+    return kept
+
+
+def described() -> list[torch.Tensor]:
+    """Each step keeps a tensor, and metadata of the allocator say which step it is."""
+    kept = []
+    for number in range(40, 60):
+        torch.cuda.memory._set_memory_metadata(f"epoch 2, iteration {number}")
+        torch.empty(500_000, device="cuda")
+        kept.append(torch.empty(500_000, device="cuda"))
+    return kept
+
+
 def main() -> None:
     """Record a history, and write it."""
-    torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="all")
-    kept = {"graph": graph, "limit": limit}[sys.argv[2]]()
+    accepted = inspect.signature(torch.cuda.memory._record_memory_history).parameters
+    has_annotations = {"global_record_annotations": True} if "global_record_annotations" in accepted else {}
+    if sys.argv[2] in {"annotated", "described"} and not has_annotations:
+        print("lacks=annotations")
+        return
+    torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="all", **has_annotations)
+    kept = {"graph": graph, "limit": limit, "annotated": annotated, "described": described}[sys.argv[2]]()
     torch.cuda.memory._dump_snapshot(sys.argv[1])
     del kept
 

@@ -22,6 +22,7 @@ import polars as pl
 from msmemscope.errors import InputError
 from msmemscope.formats.interning import Interner
 from msmemscope.formats.torch_snapshot.device_history import EVENT_COLUMNS, DeviceHistory
+from msmemscope.formats.torch_snapshot.named_steps import named_steps, step_note, with_steps
 from msmemscope.formats.torch_snapshot.our_fields import HISTORY_SIZES, OF_BLOCKS, OUR_KEY
 from msmemscope.formats.torch_snapshot.plain_pickle import read_plain_pickle
 from msmemscope.formats.torch_snapshot.rows import SnapshotRows
@@ -67,6 +68,8 @@ def recording_of_snapshot(path: Path) -> Recording:
     table = _paired(history, present, kind, has_block_sizes=_has_block_sizes(content.value))
     ids, attributes = _attributes(table.frame)
     events = table.frame.with_columns(attribute_id=ids).select(EVENT_SCHEMA.names())
+    steps = named_steps(content.value, traces)
+    events = with_steps(events, steps)
     return Recording(
         source=str(path),
         form="torch snapshot",
@@ -78,7 +81,7 @@ def recording_of_snapshot(path: Path) -> Recording:
         strings=strings.frame(),
         python_stacks=rows.python_stacks.frame(),
         native_stacks=rows.native_stacks.frame(),
-        coverage=tuple(_notes(traces, table, kind if not is_certain else None)),
+        coverage=(*_notes(traces, table, kind if not is_certain else None), *step_note(steps)),
         problems=tuple(rows.problems()),
         attributes=attributes,
     )
