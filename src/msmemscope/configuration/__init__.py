@@ -21,6 +21,7 @@ from msmemscope.configuration.options import (
 )
 from msmemscope.configuration.settings import (
     CANN_VARIABLES,
+    CUDA_DRIVER_FILES,
     DEFAULT_OOM_TOP,
     NO_SESSION,
     SETTINGS_VARIABLE,
@@ -42,6 +43,7 @@ from msmemscope.configuration.settings import (
 
 __all__ = [
     "CANN_VARIABLES",
+    "CUDA_DRIVER_FILES",
     "DEFAULT_OOM_TOP",
     "NO_SESSION",
     "OPTIONS",

@@ -115,7 +115,7 @@ CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 """Set by CANN's own scripts (set_env.sh); nothing of CANN works without them."""
 
 
-_CUDA_DRIVERS = ("/dev/nvidiactl", "/dev/dxg")
+CUDA_DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """Files of a driver of CUDA: under Linux, and under WSL."""
 
 
@@ -131,7 +131,7 @@ def observable_devices() -> tuple[str, ...]:
     """
     if cann_directory():
         return ("npu",)
-    has_cuda = any(map(os.path.exists, _CUDA_DRIVERS))  # pathlib would be loaded into the observed process
+    has_cuda = any(map(os.path.exists, CUDA_DRIVER_FILES))  # pathlib would be loaded into the observed process
     return ("cuda", "cpu") if has_cuda else ("cpu",)
 
 

@@ -21,6 +21,7 @@ from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.operators import OLDEST_TORCH, version_numbers
 from msmemscope.configuration import SETTINGS_VARIABLE, Config
 from msmemscope.launch.ascend_diagnosis import diagnose_ascend
+from msmemscope.launch.cuda_diagnosis import diagnose_cuda
 from msmemscope.launch.ledger import create_launch_directory, read_ledger
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
 from msmemscope.launch.shared_library import imported_functions
@@ -53,6 +54,7 @@ def diagnose(config: Config) -> Iterator[Finding]:
         yield finding
     yield from _check_torch()
     yield from diagnose_ascend(os.environ)
+    yield from diagnose_cuda(os.environ)
     yield from _check_environment()
     yield from _check_output(Path(config.output))
     if core_works:
