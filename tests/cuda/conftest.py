@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import tool
 from tests.support.ascend import NotInstalledError
-from tests.support.cuda import EmulatedRuntime, build_emulated_runtime, cuda_python
+from tests.support.cuda import EmulatedRuntime, build_emulated_runtime, cuda_python, cuda_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,10 +64,10 @@ def observe_stand_in(emulated_runtime: EmulatedRuntime, output: Path) -> Observe
 
 
 @pytest.fixture
-def observe_torch(emulated_runtime: EmulatedRuntime, output: Path) -> ObserveCuda:
+def observe_torch(target_builder: Builder, output: Path) -> ObserveCuda:
     """Observe a program that uses the real torch for CUDA."""
     try:
         python = cuda_python()
     except NotInstalledError as missing:
         pytest.skip(str(missing))
-    return ObserveCuda(emulated_runtime, output, python)
+    return ObserveCuda(build_emulated_runtime(target_builder, cuda_version(python)), output, python)

@@ -10,9 +10,11 @@ import polars as pl
 import pytest
 
 from msmemscope.cli.main import main
+from msmemscope.formats.reading import load
 from msmemscope.model.devices import DeviceKind, device_number
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 from msmemscope.model.pools import Pool
+from tests.cuda.test_stand_in import MARKS, marks_of
 from tests.support.recordings import assert_sound, events_of
 from tests.support.watching import changes
 
@@ -117,6 +119,13 @@ def test_a_tensor_that_another_operator_writes(observe_torch: ObserveCuda) -> No
     assert not right.is_unexpected
 
 
+def test_marks_of_nvtx(observe_torch: ObserveCuda) -> None:
+    """Those that PyTorch makes are recorded, and ranges "step start" are steps."""
+    run = observe_torch("torch_marks.py")
+    assert marks_of(run.capture) == MARKS * 2
+    assert load(run.capture.directory).steps.height == 2
+
+
 def test_the_setting_that_is_named_helps(observe_torch: ObserveCuda) -> None:
     """A program that was cut up finishes with it."""
     card = {"EMULATED_CUDA_BYTES": str(1 << 30), "EMULATED_CUDA_CONTEXT": str(224 << 20)}
@@ -144,6 +153,22 @@ def test_a_snapshot_with_the_pool_of_a_graph(
     assert "the model puts 32 of 32 blocks where the allocator put them" in screen_of(capsys, "replay", file)
 
 
+@pytest.mark.parametrize("program", ["annotated", "described"])
+def test_steps_that_the_program_of_a_snapshot_names(
+    observe_torch: ObserveCuda, tmp_path: Path, capsys: pytest.CaptureFixture[str], program: str
+) -> None:
+    """By annotations, or by metadata of the allocator."""
+    file = tmp_path / "steps.pickle"
+    run = observe_torch("snapshots.py", file, program)
+    if any("lacks" in report for report in run.reports):
+        pytest.skip("this torch has no annotations")
+    # The end of the last step is not known from metadata.
+    last = {"annotated": 19, "described": 18}[program]
+    said = screen_of(capsys, "summary", file)
+    assert f"in steps 2 to {last}" in said
+    assert "step 1 here is its step 40" in said
+
+
 def test_a_snapshot_of_what_a_limit_refused(
     observe_torch: ObserveCuda, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,5 +178,5 @@ def test_a_snapshot_of_what_a_limit_refused(
     assert run.report == {"refused": "1"}
     said = screen_of(capsys, "summary", file)
     assert "out of memory on cuda:0: configured limit at" in said
-    assert "snapshots.py(22): step" in said
+    assert "snapshots.py(23): step" in said
     assert "unknown" not in said

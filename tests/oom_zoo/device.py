@@ -15,7 +15,7 @@ accelerator = getattr(torch, DEVICE)
 """`torch.npu` or `torch.cuda`."""
 _DRIVERS = {
     "npu": ("libascendcl.so", "aclrtMalloc", (0,), "aclrtFree"),
-    "cuda": ("libcudart.so.13", "cudaMalloc", (), "cudaFree"),
+    "cuda": (f"libcudart.so.{(torch.version.cuda or '').partition('.')[0]}", "cudaMalloc", (), "cudaFree"),
 }
 """The library of the device's driver, and its functions: to allocate, with more arguments, and to free."""
 

@@ -8,7 +8,7 @@ import torch
 
 import msmemscope
 
-RUNTIME = ctypes.CDLL("libcudart.so.13")
+RUNTIME = ctypes.CDLL(f"libcudart.so.{(torch.version.cuda or '').partition('.')[0]}")
 CALLS = {"made": 0, "wrong": 3}
 
 

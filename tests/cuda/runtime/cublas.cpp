@@ -1,4 +1,4 @@
-// The emulated libraries of matrix products, libcublas.so.13 and libcublasLt.so.13: products are not computed.
+// The emulated libraries of matrix products, libcublas.so and libcublasLt.so: products are not computed.
 #include <cstddef>
 #include <cstring>
 

@@ -6,8 +6,9 @@
 // - EMULATED_CUDA_BYTES: memory of each; default 4 GiB.
 // - EMULATED_CUDA_CONTEXT: bytes that the context of a process takes on a device; default 64 MiB.
 //
-// Signatures are those of cuda_runtime_api.h and cuda.h. A status is an int: 0 success, 1 invalid value, 2 out of
-// memory. Streams and kernels are in launches.cpp; both together are built as libcudart.so.13.
+// CUDA_MAJOR is the version of CUDA, 12 or 13. Signatures are those of cuda_runtime_api.h and cuda.h. A status is an
+// int: 0 success, 1 invalid value, 2 out of memory. Streams and kernels are in launches.cpp; both together are built as
+// libcudart.so.
 #include <sys/mman.h>
 
 #include <cstddef>
@@ -131,11 +132,11 @@ EXPORTED int cudaDeviceGetPCIBusId(char* text, int room, int device) {
 }
 EXPORTED int cuDeviceGetPCIBusId(char* text, int room, int device) { return cudaDeviceGetPCIBusId(text, room, device); }
 EXPORTED int cudaDriverGetVersion(int* version) {
-    *version = 13000;
+    *version = CUDA_MAJOR * 1000;
     return 0;
 }
 EXPORTED int cudaRuntimeGetVersion(int* version) {
-    *version = 13000;
+    *version = CUDA_MAJOR * 1000;
     return 0;
 }
 EXPORTED int cudaMemGetInfo(std::size_t* free, std::size_t* whole) {
@@ -157,7 +158,7 @@ EXPORTED const char* cudaGetErrorString(int error) {
 }
 EXPORTED const char* cudaGetErrorName(int error) { return cudaGetErrorString(error); }
 
-// cudaDeviceProp, as CUDA 13 has it.
+// cudaDeviceProp, as the version of CUDA has it.
 EXPORTED int cudaGetDeviceProperties(void* properties, int device) {
     auto* const bytes = static_cast<char*>(properties);
     const auto put = [bytes](std::size_t place, auto value) { std::memcpy(bytes + place, &value, sizeof(value)); };
@@ -173,10 +174,11 @@ EXPORTED int cudaGetDeviceProperties(void* properties, int device) {
     std::memcpy(bytes + 324, threads, sizeof(threads));  // maxThreadsDim
     std::memcpy(bytes + 336, grid, sizeof(grid));        // maxGridSize
     put(360, 9);                                         // major
-    put(384, 8);                                         // multiProcessorCount
-    put(604, 2048);                                      // maxThreadsPerMultiProcessor
-    put(624, std::size_t{96} << 10);                     // sharedMemPerMultiprocessor
-    put(672, std::size_t{96} << 10);                     // sharedMemPerBlockOptin
+    const bool is_newer = CUDA_MAJOR >= 13;
+    put(is_newer ? 384 : 388, 8);                      // multiProcessorCount
+    put(is_newer ? 604 : 624, 2048);                   // maxThreadsPerMultiProcessor
+    put(is_newer ? 624 : 640, std::size_t{96} << 10);  // sharedMemPerMultiprocessor
+    put(is_newer ? 672 : 696, std::size_t{96} << 10);  // sharedMemPerBlockOptin
     return 0;
 }
 EXPORTED int cudaGetDeviceProperties_v2(void* properties, int device) {
@@ -225,6 +227,10 @@ EXPORTED int cudaMallocHost(void** memory, std::size_t bytes) { return cudaHostA
 EXPORTED int cudaFreeHost(void* memory) { return cudaFree(memory); }
 EXPORTED int cudaHostRegister(void*, std::size_t, unsigned) { return 0; }
 EXPORTED int cudaHostUnregister(void*) { return 0; }
+EXPORTED int cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+    *device = host;
+    return 0;
+}
 EXPORTED int cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, int, void*) {
     std::memcpy(target, source, bytes);
     return 0;

@@ -76,6 +76,10 @@ EXPORTED int cudaStreamGetCaptureInfo_v2(void* stream, int* status, unsigned lon
 EXPORTED int cudaStreamIsCapturing(void* stream, int* status) {
     return cudaStreamGetCaptureInfo(stream, status, nullptr);
 }
+EXPORTED int cudaGraphInstantiate(void** executable, void*, unsigned long long) {
+    *executable = new_handle();
+    return 0;
+}
 EXPORTED int cudaGraphInstantiateWithFlags(void** executable, void*, unsigned long long) {
     *executable = new_handle();
     return 0;
