@@ -146,7 +146,8 @@ format: $(STAMPS)/package ## let ruff rewrite what it can
 	PATH="$(BIN):$$PATH" clang-format -i $(FORMATTED)
 
 bench: $(STAMPS)/package $(STAMPS)/integrations $(STAMPS)/bench $(STAMPS)/vnpu $(STAMPS)/torch-npu ## measure the tool against its peers
-	PATH="$(BIN):$$PATH" python benchmarks/run.py $(BENCH_OPTIONS)
+	MSMEMSCOPE_CUDA_PYTHON="$(wildcard $(CUDA_FOLDER)/bin/python)" PATH="$(BIN):$$PATH" \
+	python benchmarks/run.py $(BENCH_OPTIONS)
 
 # MEASURES_OPTIONS=--device=cuda measures one kind of device. CUDA devices take part where `make test-cuda` was run before.
 MEASURES_OPTIONS ?=

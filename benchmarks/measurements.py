@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from analysis_speed import analyses_of_csv, analyses_of_database, analyses_of_event_log, comparisons, exit_work
 from archive_speed import archive_speed
 from cluster_speed import answer_speed, summary_speed
+from cuda_cost import CUDA_MEASUREMENTS
 from export_speed import export_speed
 from measuring import Measurement, MeasurementError, Target, Variant, python, tool
 from picture_speed import PICTURE_MEASUREMENTS
@@ -453,4 +454,5 @@ MEASUREMENTS: tuple[Callable[[], Measurement], ...] = (
     npu_allocation_cost,
     npu_operator_cost,
     npu_training_cost,
+    *CUDA_MEASUREMENTS,
 )

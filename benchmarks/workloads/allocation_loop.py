@@ -1,7 +1,7 @@
 """Allocates and frees a small tensor again and again, at some depth of Python calls, and prints the time of a pair.
 
 The same file runs alone, under the tool and under its peers, so it knows none of them. The exception is the built-in
-recorder of torch_npu, which only the program itself can turn on.
+recorder of an allocator, which only the program itself can turn on.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--depth", type=int, default=10, help="frames above the loop; main and the module come on top")
-    parser.add_argument("--device", choices=("cpu", "npu"), default="cpu")
-    parser.add_argument("--recorder", choices=("off", "events", "stacks"), default="off", help="torch_npu's own")
+    parser.add_argument("--device", choices=("cpu", "npu", "cuda"), default="cpu")
+    parser.add_argument(
+        "--recorder", choices=("off", "events", "stacks"), default="off", help="that of the device's allocator"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.recorder != "off":
         stacks = "python" if arguments.recorder == "stacks" else None
-        torch.npu.memory._record_memory_history(  # noqa: SLF001  # there is no public name
+        memory = getattr(torch, arguments.device).memory
+        memory._record_memory_history(  # noqa: SLF001  # there is no public name
             context="all" if stacks else None, stacks=stacks or "python"
         )
     at_depth(arguments.depth, WARM_UP, arguments.device)

@@ -24,9 +24,9 @@ class EmptyMode(TorchDispatchMode):
 
 
 def loop(left: torch.Tensor, right: torch.Tensor, calls: int) -> int:
-    """Call the operator; return the nanoseconds that it took, of an NPU those that this thread has worked.
+    """Call the operator; return the nanoseconds that it took, of a device those that this thread has worked.
 
-    An NPU works beside this thread, which waits for it where it has too much to do.
+    A device works beside this thread, which waits for it where it has too much to do.
     """
     add = torch.add
     clock = time.perf_counter_ns if left.device.type == "cpu" else time.thread_time_ns
@@ -40,7 +40,7 @@ def main() -> None:
     """Measure, and print one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=20_000)
-    parser.add_argument("--device", default="cpu", help="where the arguments lie: cpu or npu")
+    parser.add_argument("--device", default="cpu", help="where the arguments lie: cpu, npu or cuda")
     parser.add_argument("--alive", type=int, default=0, help="tensors that are alive meanwhile")
     parser.add_argument("--views", action="store_true", help="let the arguments be views into a larger tensor")
     parser.add_argument("--empty-mode", action="store_true", help="measure under a mode that does nothing")
