@@ -52,13 +52,14 @@ MOST_SITES: Final = 10
 
 _POOL_LABELS: Final[dict[int, str]] = {
     Pool.PTA: "Pytorch Caching memory pool",
+    Pool.CUDA: "Pytorch Caching memory pool",
     Pool.ATB: "ATB memory pool",
     Pool.MIND_SPORE: "Mindspore memory pool",
     Pool.PTA_WORKSPACE: "Pytorch Workspace memory pool",
     Pool.HOST: "Host memory",
     Pool.HAL: "Hal memory",
 }
-"""The names of pools in lines of the older form; they knew the first three, and the last one between marks."""
+"""The names of pools in lines of the older form; they knew those of NPUs, and the last one between marks."""
 
 
 def pool_label(pool: int, device: int) -> str:

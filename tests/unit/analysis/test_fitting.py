@@ -49,6 +49,25 @@ def test_others_are_counted_and_the_line_is_named() -> None:
     assert (tiny.fits, tiny.failure) == (False, None)  # the others alone need more
 
 
+def test_the_context_counts() -> None:
+    """Memory that the process uses, and that no allocation tells of, is needed on another device too."""
+    made = Trace()
+    for number in range(1, 3):
+        made.add(EventKind.DEVICE_USAGE, size=100 * MIB, extra=number * 18 * MIB + 5 * MIB)
+        made.malloc(18 * MIB, pool=Pool.HAL, attributes="CANN@APP,page_type:huge,alloc_type:alloc")
+        made.add(EventKind.RESERVED, pool=int(Pool.PTA), size=number * 18 * MIB)
+        made.malloc(18 * MIB, LINE)
+    (device,) = fit_recording(made.recording(), [40 * MIB, 41 * MIB], None).devices
+    assert dict(device.others_by_module) == {"context, not recorded": 5 * MIB}
+    assert [one.fits for one in device.capacities] == [False, True]
+
+
+def test_capacities_that_devices_often_have() -> None:
+    """Those of the kind of the device, where none is given."""
+    (device,) = fit_recording(trace().recording(), None, None).devices
+    assert [one.capacity_bytes >> 30 for one in device.capacities] == [32, 64]
+
+
 def test_what_was_not_recorded_is_said() -> None:
     """Without the driver's memory nothing is known of others; allocations that failed have an unknown future."""
     made = Trace()

@@ -19,21 +19,29 @@ from msmemscope.analysis.replay.replayed_recording import (
     most_held,
     prepared,
 )
+from msmemscope.model.devices import DeviceKind, kind_of
 from msmemscope.model.events import EventKind
+from msmemscope.model.owners import PROGRAM_MODULE
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.source_lines import site_text, stack_frames
 from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from msmemscope.analysis.replay.replay import Failure
     from msmemscope.recording import Recording
 
 SUBJECT: Final = Subject("Fits", needed=(Need.ALLOCATIONS,), helpful=(Need.FREES,))
-_MODULE_OF_APPLICATIONS: Final = "APP"
-"""Of the driver: memory that programs ask for themselves, the allocator's segments among it."""
+_GIBIBYTE: Final = 1 << 30
+_USUAL_CAPACITIES: Final[Mapping[DeviceKind, tuple[int, ...]]] = {
+    DeviceKind.NPU: (32 * _GIBIBYTE, 64 * _GIBIBYTE),
+    DeviceKind.CUDA: (24 * _GIBIBYTE, 48 * _GIBIBYTE, 80 * _GIBIBYTE),
+}
+"""Memory that devices of a kind often have."""
+_UNRECORDED: Final = "context, not recorded"
+"""Memory of the device that the process uses, and that the driver handed out to nobody: its context and kernels."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +93,9 @@ class FittedRecording:
         return max((device.needed_bytes for device in self.devices), default=0)
 
 
-def fit_recording(recording: Recording, capacities: Sequence[int], recorded_settings: str | None) -> FittedRecording:
+def fit_recording(
+    recording: Recording, capacities: Sequence[int] | None, recorded_settings: str | None
+) -> FittedRecording:
     """Say for each device of a recording in which capacities its allocations fit.
 
     The most that others take is taken away from the capacity as a whole. It is not known whether both peaks come at
@@ -93,7 +103,7 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
 
     Args:
         recording: Any with allocations of torch_npu or torch.cuda.
-        capacities: Bytes of memory that the device could have.
+        capacities: Bytes of memory that the device could have; None: what devices of its kind often have.
         recorded_settings: Of the allocator, as `ReplayOptions` has them.
 
     Raises:
@@ -109,7 +119,8 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
         others = _others(recording, device)
         others_bytes = sum(size for _, size in others or ())
         fits = []
-        for capacity in capacities:
+        sizes = capacities or _USUAL_CAPACITIES[kind_of(device) or DeviceKind.NPU]
+        for capacity in sizes:
             options = ReplayOptions("", recorded_settings, max(capacity - others_bytes, 0), capacity)
             replayed = None
             if capacity > others_bytes:
@@ -137,7 +148,7 @@ def fit_recording(recording: Recording, capacities: Sequence[int], recorded_sett
                 tuple(fits),
             )
         )
-        whole = [capacity for capacity in capacities if capacity - others_bytes < most_held(allocations)]
+        whole = [capacity for capacity in sizes if capacity - others_bytes < most_held(allocations)]
         limits += limits_of(allocations, from_states=not whole, settings=settings)
         if others is None:
             limits.append(
@@ -174,12 +185,23 @@ def _others(recording: Recording, device: int) -> list[tuple[str, int]] | None:
     alive = driver.filter(
         (pl.col("malloc_sequence") <= moment) & (pl.col("free_sequence").is_null() | (pl.col("free_sequence") > moment))
     ).join(driver_modules(recording), left_on="attribute_id", right_on="id", how="left")
-    totals = dict(alive.group_by(pl.col("text").fill_null("")).agg(pl.col("size").sum()).iter_rows())
-    holder = (
-        _MODULE_OF_APPLICATIONS if _MODULE_OF_APPLICATIONS in totals else max(totals, key=lambda name: totals[name])
-    )
+    totals: dict[str, int] = dict(alive.group_by(pl.col("text").fill_null("")).agg(pl.col("size").sum()).iter_rows())
+    holder = PROGRAM_MODULE if PROGRAM_MODULE in totals else max(totals, key=lambda name: totals[name])
     totals[holder] -= reserved
+    totals[_UNRECORDED] = _unrecorded_bytes(recording, device, MemoryUse.of(driver))
     return sorted(((name, size) for name, size in totals.items() if size > 0), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _unrecorded_bytes(recording: Recording, device: int, driver: MemoryUse) -> int:
+    """Return the most that the process used of a device beyond what the driver handed out, as far as it was reported."""
+    reports = recording.events.filter(
+        (pl.col("device") == device) & (pl.col("kind") == int(EventKind.DEVICE_USAGE)) & (pl.col("extra") < 1 << 63)
+    )
+    if reports.is_empty():
+        return 0
+    # A report is written right in front of the event whose state it tells.
+    handed_out = driver.after(reports["sequence"].to_numpy() + np.uint64(1))
+    return max(int((reports["extra"].to_numpy().astype(np.int64) - handed_out).max()), 0)
 
 
 def _line(recording: Recording, sequence: int) -> str:

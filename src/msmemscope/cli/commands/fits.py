@@ -40,8 +40,7 @@ class FitsCommand:
         parser.add_argument(
             _CAPACITY,
             metavar="SIZE,...",
-            default="32GiB,64GiB",
-            help="memory that a device could have; several are tried one by one (default: 32GiB,64GiB)",
+            help="memory that a device could have; several are tried one by one (default: what such devices often have)",
         )
         parser.add_argument(
             _RECORDED,
@@ -97,10 +96,12 @@ def _has_device(recording: Recording) -> bool:
     return bool((recording.blocks["device"] >= 0).any())
 
 
-def _capacities(given: str) -> list[int]:
-    """Read what was typed."""
+def _capacities(given: str | None) -> list[int] | None:
+    """Read what was typed; None where nothing was."""
     from msmemscope.units import SIZE_FORMS, parse_size_bytes
 
+    if given is None:
+        return None
     sizes = [parse_size_bytes(part, option=_CAPACITY) for part in given.split(",")]
     if not all(sizes):
         message = "must be more than 0 bytes"
