@@ -123,6 +123,22 @@ def test_from_start_to_end(target: Target, output: Path) -> None:
     assert "no such process runs" in gone.stderr
 
 
+def test_any_question_while_it_runs(target: Target, output: Path) -> None:
+    """By the number of the process; the answer says that the program goes on. Afterwards there is no such process."""
+    target.does(*["step", f"allocate {MIB}"] * 6, "step")
+    for verb in (["analyze", "leaks"], ["summary"], ["analyze", "decompose"]):
+        asked = run([*TOOL, *verb, target.process_id], output=output, timeout_s=60)
+        assert asked.returncode == 0, asked.stderr
+        assert "still running" in " ".join(f"{asked.stdout}{asked.stderr}".lower().split())
+    leaks = run([*TOOL, "analyze", "leaks", target.process_id, "--json"], output=output, timeout_s=60)
+    (process,) = json.loads(leaks.stdout)["processes"]
+    assert process["process_id"] == target.process_id
+    target.end()
+    gone = run([*TOOL, "analyze", "leaks", target.process_id], output=output, timeout_s=60)
+    assert (gone.returncode, gone.stdout) == (2, "")
+    assert "no such process runs" in gone.stderr
+
+
 def test_one_follower_sees_what_comes(target: Target, output: Path) -> None:
     """Reading on gives what reading from the start gives, and the end is noticed."""
     (directory,) = output.glob("msmemscope_*")

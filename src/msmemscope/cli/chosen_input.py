@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from msmemscope.formats.output_place import Mark
     from msmemscope.recording import Recording
 
-_PATH_HELP: Final = "a capture folder or an archive of one, a folder of several, a dump (CSV or DB), or a snapshot; default: the latest run"
+_PATH_HELP: Final = (
+    "a capture folder or an archive of one, a folder of several, a dump (CSV or DB), a snapshot, or the number of a process that "
+    "runs under msmemscope; default: the latest run"
+)
 _EVENT_LOG: Final = "event_log"
 
 
@@ -46,10 +49,11 @@ def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:
     """Return what a command line names, and the captures in it, if it is a folder of several.
 
     Args:
-        given: PATH as it was typed; None for the latest run in the output folder.
+        given: PATH as it was typed; None for the latest run in the output folder. The number of a running process stands for
+            what it has recorded so far.
 
     Raises:
-        UsageError: If nothing is named, and there is no run.
+        UsageError: If nothing is named, and there is no run; or if a process is named that is not observed.
     """
     if given == "":
         message = "names nothing"
@@ -63,6 +67,11 @@ def chosen_input(given: str | None) -> tuple[Path, Sequence[Path]]:
         (run,) = latest_runs(output)
         messages.note(f"the latest run: {run}")
         return (run.captures[0] if len(run.captures) == 1 else output), run.captures
+    from msmemscope.live.capture_choice import captures_of_process, is_process_number
+
+    if is_process_number(given):
+        captures = captures_of_process(given)
+        return captures[0], captures if len(captures) > 1 else []
     path = Path(given).expanduser()
     if not path.is_dir() or path.name == _EVENT_LOG or (path / _EVENT_LOG).is_dir():
         return path, []

@@ -111,21 +111,12 @@ def _followed(given: str | None) -> list[FollowedCapture]:
         UsageError: There is none, or none that can be read.
     """
     from msmemscope.cli.chosen_input import chosen_input
-    from msmemscope.live.capture_choice import (
-        ACCEPTED,
-        WHAT,
-        captures_of_process,
-        checked_captures,
-        is_process_number,
-    )
+    from msmemscope.live.capture_choice import ACCEPTED, WHAT, checked_captures
 
     if given == "":
         message = "names nothing"
         raise UsageError(message, option=WHAT, value="", accepted=ACCEPTED)
-    if given is not None and is_process_number(given):
-        folders = captures_of_process(given)
-    else:
-        folders = checked_captures(*chosen_input(given))
+    folders = checked_captures(*chosen_input(given))
     from msmemscope.errors import EventLogError
     from msmemscope.launch import messages
     from msmemscope.live.followed_capture import FollowedCapture
