@@ -152,7 +152,8 @@ def _points(events: pl.DataFrame, blocks: pl.DataFrame, peaks: pl.DataFrame, end
 
 def _fullest(blocks: pl.DataFrame, begin: int, end: int) -> int:
     """Return the last moment of a stretch at which blocks have the most in use: right before their next change."""
-    use = MemoryUse.of(blocks)
+    is_within = [pl.col(name).is_between(begin, end, closed="right") for name in ("malloc_sequence", "free_sequence")]
+    use = MemoryUse.of(blocks.filter(pl.any_horizontal(is_within)))
     first, last = np.searchsorted(use.moments, [begin, end], side="right")
     latest_first = use.in_use[first : last + 1][::-1]
     change = int(last) - int(latest_first.argmax())  # the one that ends it

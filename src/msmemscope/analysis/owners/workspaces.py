@@ -1,7 +1,10 @@
 """Workspaces of cuBLAS, which PyTorch takes from its own allocator at the first matrix product of a stream, and keeps.
 
-They are known by three things. An operator that is a matrix product allocated them on a CUDA device, no operator has
-ever used them as a tensor, and they outlive a step.
+Three things tell them:
+
+- A matrix product on a CUDA device allocated them.
+- No operator has ever used them as a tensor.
+- They outlive a step.
 """
 
 from __future__ import annotations
