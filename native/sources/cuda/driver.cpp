@@ -9,6 +9,7 @@
 #include "sources/cuda/asking_library.h"
 #include "sources/cuda/device_usage.h"
 #include "sources/cuda/devices.h"
+#include "sources/cuda/graph_capture.h"
 #include "sources/driver_memory.h"
 
 namespace msmemscope::cuda {
@@ -234,10 +235,13 @@ void* replaced(const char* name, void* function) noexcept {
     if (name == nullptr || function == nullptr) {
         return function;
     }
-    for (const Hook& hook : kHookList) {
-        if (is_asked_for(name, hook.function)) {
-            void* const replacement = replacement_of(*hook.entries, function);
-            return replacement != nullptr ? replacement : function;
+    for (const HookTable* table : {&kDriverHooks, &kGraphCaptureHooks}) {
+        for (std::size_t number = 0; number < table->count; ++number) {
+            const Hook& hook = table->hooks[number];
+            if (is_asked_for(name, hook.function)) {
+                void* const replacement = replacement_of(*hook.entries, function);
+                return replacement != nullptr ? replacement : function;
+            }
         }
     }
     return function;

@@ -33,6 +33,12 @@ GRAPH = torch.cuda.CUDAGraph()
 with torch.cuda.graph(GRAPH):
     DOUBLED = VALUES * 2
 GRAPH.replay()
+# As a library does it that knows the driver alone.
+DRIVER, SIDE, CAPTURED = ctypes.CDLL("libcuda.so.1"), torch.cuda.Stream(), ctypes.c_void_p()
+with torch.cuda.stream(SIDE):
+    assert DRIVER.cuStreamBeginCapture_v2(ctypes.c_void_p(SIDE.cuda_stream), 0) == 0
+    torch.add(VALUES, 1, out=DOUBLED)
+    assert DRIVER.cuStreamEndCapture(ctypes.c_void_p(SIDE.cuda_stream), ctypes.byref(CAPTURED)) == 0
 for _ in range(5):
     torch.ops.faulty.scale(VALUES)
 VICTIM[200:210].copy_(torch.ones(10))

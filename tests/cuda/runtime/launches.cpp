@@ -61,6 +61,8 @@ EXPORTED int cudaStreamEndCapture(void* stream, void** graph) {
     *graph = new_handle();
     return 0;
 }
+EXPORTED int cuStreamBeginCapture_v2(void* stream, int mode) { return cudaStreamBeginCapture(stream, mode); }
+EXPORTED int cuStreamEndCapture(void* stream, void** graph) { return cudaStreamEndCapture(stream, graph); }
 EXPORTED int cudaStreamGetCaptureInfo(void* stream, int* status, unsigned long long* id, ...) {
     const std::lock_guard<std::mutex> guard(state().lock);
     const auto found = captures().find(stream);

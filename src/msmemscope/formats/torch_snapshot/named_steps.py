@@ -116,10 +116,13 @@ def _of_metadata(trace: list[Any]) -> list[StepEnd]:
     """A step ends where the first entry of the next one is."""
     ends: list[StepEnd] = []
     running: int | None = None
+    latest = None
     for entry in trace:
-        if not isinstance(entry, dict):
+        text = entry.get("user_metadata") if isinstance(entry, dict) else None
+        if not isinstance(text, str) or text == latest:
             continue
-        number, time_ns = _number(entry.get("user_metadata")), _time_ns(entry)
+        latest = text
+        number, time_ns = _number(text), _time_ns(entry)
         if number is None or time_ns is None:
             continue
         if running is not None and number != running:
