@@ -135,6 +135,21 @@ def test_each_failure_is_recorded_once(observe_stand_in: ObserveCuda, variables:
     assert run.stderr.lstrip().startswith("msmemscope: out of memory on cuda:0")
 
 
+def test_a_failure_has_the_figures_of_its_moment(observe_stand_in: ObserveCuda) -> None:
+    """Also where the management library is slow, and so is not asked at each allocation."""
+    variables = {"EMULATED_CUDA_BYTES": str(100 << 20), "EMULATED_NVML_DELAY_US": "3000"}
+    run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "exhausted", variables=variables)
+    events = events_of(run.capture)
+    failure = events.filter(pl.col("kind") == int(EventKind.OOM))["sequence"][0]
+    usage = events.filter((pl.col("kind") == int(EventKind.DEVICE_USAGE)) & (pl.col("sequence") < failure))
+    driver = events.filter((pl.col("pool") == int(Pool.HAL)) & (pl.col("sequence") < failure))["size"].sum()
+    assert usage.height < 36, "fewer than there are allocations"
+    assert usage["extra"][-1] == driver + (64 << 20)
+    first = " ".join(run.stderr.split("next:")[0].split())
+    assert "out of memory on cuda:0" in first
+    assert "other process" not in first
+
+
 def test_memory_of_the_driver(observe_stand_in: ObserveCuda) -> None:
     """Whoever calls it, linked or by its name; pinned memory is the host's."""
     run = observe_stand_in("stand_in.py", observe_stand_in.runtime.allocator, "driver")

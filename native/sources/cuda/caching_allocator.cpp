@@ -5,6 +5,7 @@
 #include "core/observe/blocks.h"
 #include "core/observe/out_of_memory.h"
 #include "core/writer/keep_errno.h"
+#include "sources/cuda/device_usage.h"
 #include "sources/cuda/devices.h"
 #include "sources/driver_memory.h"
 #include "sources/pool_totals.h"
@@ -61,6 +62,7 @@ void report_out_of_memory(const Call<void(std::int64_t, std::size_t, std::size_t
     if (device != format::kDeviceNone && !out_of_memory::give_up()) {
         const KeepErrno keep_errno;
         totals.set(format::index_of(device), static_cast<std::int64_t>(reserved));
+        record_usage_now(device);
         out_of_memory::record({"torch.cuda", device, static_cast<std::uint64_t>(bytes), 0}, call.site);
         out_of_memory::give_up();
     }
@@ -80,7 +82,9 @@ int allocate_async(const Call<int(void**, std::size_t, void*)>& call, void** mem
             begin_block(device, reinterpret_cast<std::uint64_t>(*memory), static_cast<std::int64_t>(bytes), call.site);
         }
     } else if (result == kOutOfMemory) {
-        out_of_memory::record({"cudaMallocAsync", device_of_runtime(current_device()), bytes, 0}, call.site);
+        const format::Device device = device_of_runtime(current_device());
+        record_usage_now(device);
+        out_of_memory::record({"cudaMallocAsync", device, bytes, 0}, call.site);
     }
     return result;
 }

@@ -157,6 +157,13 @@ void record_usage_of(format::Device device, const RecordPlace& place) noexcept {
     }
 }
 
+void record_usage_now(format::Device device) noexcept {
+    if (device != format::kDeviceNone && recorder::observes(device)) {
+        places[format::index_of(device)].next_ns.store(0, std::memory_order_relaxed);
+        record_usage_of(device, {});
+    }
+}
+
 void record_usage_again(const RecordingScope& scope) noexcept {
     for (int index = 0; index < format::kDevicesPerKind; ++index) {
         const format::Device device = format::device_of(format::DeviceKind::kCuda, index);

@@ -14,6 +14,9 @@ void record_device_usage(int number, format::Device device, const RecordPlace& p
 // The same, for a device that was named by its number before; other devices are passed over.
 void record_usage_of(format::Device device, const RecordPlace& place) noexcept;
 
+// The same, however long the last question took: an allocation has failed, and its cause depends on these figures.
+void record_usage_now(format::Device device) noexcept;
+
 // Writes the figures of devices that had some before.
 void record_usage_again(const RecordingScope& scope) noexcept;
 

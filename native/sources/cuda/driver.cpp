@@ -50,7 +50,9 @@ void note_result(int result, int device_number, std::uint64_t address, std::uint
         out_of_memory::forget();
         note_allocation(device_number, address, bytes, site);
     } else if (result == kOutOfMemory) {
-        out_of_memory::record({function, device_of_runtime(device_number), bytes, 0}, site);
+        const format::Device device = device_of_runtime(device_number);
+        record_usage_now(device);
+        out_of_memory::record({function, device, bytes, 0}, site);
     }
 }
 

@@ -1,4 +1,5 @@
 // The emulated management library, libnvidia-ml.so.1: it tells what the emulated runtime of this process has taken.
+// EMULATED_NVML_DELAY_US: how long an answer takes.
 #include <unistd.h>
 
 #include <cstddef>
@@ -41,6 +42,10 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** handle) {
     return 0;
 }
 EXPORTED int nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
+    const char* const delay = std::getenv("EMULATED_NVML_DELAY_US");
+    if (delay != nullptr) {
+        usleep(static_cast<useconds_t>(std::strtoul(delay, nullptr, 10)));
+    }
     std::size_t used = 0;
     std::size_t others = 0;
     std::size_t total = 0;

@@ -215,6 +215,18 @@ def test_ledger_where_pools_are_fullest(builder: EventLogBuilder) -> None:
     assert result.ledger.select("name", "size_bytes").rows() == [("PTA", 8 * MIB), ("", 0)]
 
 
+def test_usage_that_was_told_before(builder: EventLogBuilder) -> None:
+    """The management interface is not asked each time; what the driver has handed out since then is added."""
+    builder.add(DEVICE_USAGE, device=0, size=30 * MIB, extra=12 * MIB)
+    builder.malloc(0x1000 << 20, 8 * MIB, attribute_id=builder.string("CANN@APP"), **DRIVER)
+    builder.add(RESERVED, size=8 * MIB, **NPU)
+    builder.malloc(0x1001 << 20, 3 * MIB, **NPU)
+    builder.malloc(0x2000 << 20, 20 * MIB, attribute_id=builder.string("CANN@APP"), **DRIVER)
+    end = builder.add(STEP, device=0, size=1)
+    at_step = decomposed(builder).devices.filter(pl.col("step") == 1)
+    assert at_step.rows() == [(1, end, 0, 28 * MIB, 32 * MIB, 50 * MIB)]
+
+
 def test_ledger_without_pools(builder: EventLogBuilder) -> None:
     """Memory that the program asked the driver for is a part like any other, and nothing is unknown."""
     builder.malloc(0x1000, 512, attribute_id=builder.string("CANN@APP"), **DRIVER)

@@ -48,8 +48,8 @@ DEVICE_SCHEMA: Final = pl.Schema(
 """One row per moment and device of PART_SCHEMA.
 
 driver_bytes: blocks of the driver that are alive; null if the driver was not observed.
-process_bytes, device_bytes: in use on the device by this process, and by anybody, as the management interface said last;
-   null if it did not.
+process_bytes, device_bytes: in use on the device by this process, and by anybody, as the management interface said last,
+   with what the driver has handed out and taken back since then; null if it said nothing.
 """
 
 
@@ -100,7 +100,7 @@ def driver_ledger(
         size_bytes=pl.col("driver_bytes") - pl.col("explained_bytes").fill_null(0),
     )
     ledger = points.join(pl.concat([parts.filter(pl.col("size_bytes") > 0), unknown]), on=_PLACE)
-    devices = points.join(_with_usage(events, totals), on=_PLACE, maintain_order="left")
+    devices = points.join(_with_usage(events, of_driver, totals), on=_PLACE, maintain_order="left")
     order = pl.col("part").replace_strict({"pool": 0, "module": 1, "unknown": 2}, return_dtype=pl.UInt8)
     return (
         ledger.select(PART_SCHEMA.names()).cast(PART_SCHEMA).sort("sequence", "step", "device", order, "name"),
@@ -183,17 +183,25 @@ def _pool_parts(events: pl.DataFrame, blocks: pl.DataFrame, moments: pl.DataFram
     )
 
 
-def _with_usage(events: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
-    """Add `process_bytes` and `device_bytes`: the last figures of the management interface."""
+def _with_usage(events: pl.DataFrame, of_driver: pl.DataFrame, moments: pl.DataFrame) -> pl.DataFrame:
+    """Add `process_bytes` and `device_bytes`: the last figures of the management interface, and the changes since."""
     reported = events.filter(pl.col("kind") == EventKind.DEVICE_USAGE).select(
         "sequence",
         "device",
+        # A report is written right in front of the event whose state it tells.
+        told=pl.col("sequence") + 1,
         device_bytes=pl.when(pl.col("size") >= 0).then("size"),
         process_bytes=pl.when(pl.col("extra") < 1 << 63).then(pl.col("extra")).cast(pl.Int64),
     )
-    return moments.sort("sequence").join_asof(
+    found = moments.sort("sequence").join_asof(
         reported.sort("sequence"), on="sequence", by="device", strategy="backward", check_sortedness=False
     )
+    parts = [found.clear().with_columns(then_bytes=pl.lit(0, pl.Int64))]
+    for (device,), part in found.partition_by("device", as_dict=True, maintain_order=True).items():
+        use = MemoryUse.of(of_driver.filter(pl.col("device") == device))
+        parts.append(part.with_columns(then_bytes=pl.Series(use.after(part["told"].fill_null(0).to_numpy()))))
+    since = pl.col("driver_bytes").fill_null(pl.col("then_bytes")) - pl.col("then_bytes")
+    return pl.concat(parts).with_columns(pl.col("process_bytes", "device_bytes") + since).drop("told", "then_bytes")
 
 
 def _module(owner: pl.Expr) -> pl.Expr:

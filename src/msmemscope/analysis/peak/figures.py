@@ -184,7 +184,7 @@ def memory_figures(recording: Recording, failure: Mapping[str, Any], gaps: Fragm
     driver = driver.join(granted, on="malloc_sequence", how="anti", maintain_order="left")
     driver_bytes, pending = int(driver["size"].sum()), int(granted["size"].sum())
     state = SnapshotFigures.of_failure(recording, failure)
-    used_by_all, used_by_process = _usage(recording.events, sequence, device)
+    used_by_all, used_by_process = _usage(recording.events, blocks.filter(pl.col("pool") == Pool.HAL), sequence, device)
     if state.total_bytes is not None and state.free_bytes is not None:
         # The snapshot is taken inside the failure; the management interface was asked when memory of the driver changed.
         used_by_all = state.total_bytes - state.free_bytes
@@ -259,11 +259,18 @@ def _with_reserve(
     )
 
 
-def _usage(events: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
-    """Return the last figures of the management interface before an event: in use by anybody, and by this process."""
+def _usage(events: pl.DataFrame, of_driver: pl.DataFrame, sequence: int, device: int) -> tuple[int | None, int | None]:
+    """Return what is in use at an event, as the management interface said last: by anybody, and by this process.
+
+    It is not asked at each change: that of this process follows the blocks of the driver from then on.
+    """
     is_reported = (pl.col("kind") == EventKind.DEVICE_USAGE) & (pl.col("device") == device)
     reported = events.filter(is_reported & (pl.col("sequence") <= sequence)).tail(1)
     if reported.is_empty():
         return None, None
     by_all, by_process = int(reported["size"][0]), int(reported["extra"][0])
-    return (by_all if by_all >= 0 else None), (by_process if by_process < 1 << 63 else None)
+    # A report is written right in front of the event whose state it tells.
+    then, now = (
+        int(blocks_in_use(of_driver, moment)["size"].sum()) for moment in (reported["sequence"][0] + 1, sequence)
+    )
+    return (by_all if by_all >= 0 else None), (max(by_process + now - then, 0) if by_process < 1 << 63 else None)
