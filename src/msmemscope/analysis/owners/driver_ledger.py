@@ -48,8 +48,8 @@ DEVICE_SCHEMA: Final = pl.Schema(
 """One row per moment and device of PART_SCHEMA.
 
 driver_bytes: blocks of the driver that are alive; null if the driver was not observed.
-process_bytes, device_bytes: in use on the device by this process, and by anybody, as the management interface said last,
-   with what the driver has handed out and taken back since then; null if it said nothing.
+process_bytes, device_bytes: in use on the device by this process, and by anybody; null if the management interface said
+   nothing. They follow the blocks of the driver from the time when it was asked last.
 """
 
 
