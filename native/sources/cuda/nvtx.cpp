@@ -1,11 +1,10 @@
 #include "sources/cuda/nvtx.h"
 
-#include <dlfcn.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "core/stacks/unwind_tables.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
 #include "sources/cuda/devices.h"
@@ -67,8 +66,9 @@ void range_end(std::uint64_t range) { program_marks::end_range(range, place); }
 
 // --- ranges of a thread, which nest
 
-// Deeper ranges are counted, and not recorded.
-constexpr int kDeepest = 64;
+// Deeper ranges are counted, and not recorded. A library that is loaded late gets 512 bytes of such memory at most, for
+// all that it has.
+constexpr int kDeepest = 10;
 struct OpenRanges {
     int depth;
     std::uint64_t ranges[kDeepest];
@@ -157,11 +157,6 @@ const Slot kSlots[] = {
     {kDomains, 13, erased(&create_domain)},
 };
 
-const char* path_of(const void* code) noexcept {
-    Dl_info info{};
-    return dladdr(code, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
-}
-
 // The answer is const to those who ask: they only open the library that it names.
 char* answer_getenv(const Call<char*(const char*)>& call, const char* name) {
     char* const real = call.real(name);
@@ -170,8 +165,7 @@ char* answer_getenv(const Call<char*(const char*)>& call, const char* name) {
         return real;
     }
     const KeepErrno keep_errno;
-    const char* const path = path_of(reinterpret_cast<const void*>(&answer_getenv));
-    return *path != '\0' ? const_cast<char*>(path) : nullptr;
+    return const_cast<char*>(find_library(reinterpret_cast<const void*>(&answer_getenv)));
 }
 
 // No source: whether a library asks says nothing of CUDA.
@@ -200,6 +194,7 @@ int InitializeInjectionNvtx2(const void* (*get_export_table)(unsigned number)) {
             *table[slot.function] = slot.ours;
         }
     }
-    msmemscope::recorder::note_fact("observed.nvtx", path_of(reinterpret_cast<const void*>(get_export_table)));
+    const char* const caller = msmemscope::find_library(reinterpret_cast<const void*>(get_export_table));
+    msmemscope::recorder::note_fact("observed.nvtx", caller != nullptr ? caller : "");
     return 1;
 }
