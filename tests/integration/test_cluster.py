@@ -34,21 +34,22 @@ LEAK_ON_ONE = (
 BATCH = r"outlier: rank 5 has .* at its peak, 3[0-3](\.\d)? MiB more than the median of its 3 peers, .*ranks_with_faults\.py\(\d+\)"
 STAGES = r"uneven: pipeline 1 of 2 \(ranks 2-3, 6-7\) has .* at its peak, \d+(\.\d)? MiB more than the others, .*ranks_with_faults\.py\(\d+\)"
 EXPERT = r"uneven: expert 6 of 8 \(rank 6\) has .* at its peak, 14\.0 MiB more than the others, .*route_tokens \(\+14\.0 MiB\)"
+KILLED = r"ended early: rank 6 \([^)]+\) was killed or left without an orderly end in step 4, the other 7 ran to step 8; it had 4\.00 MiB of cpu"
 SEVERAL = [LEAK_ON_ALL, LEAK_ON_ONE, BATCH, STAGES]
 
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The captures of the two jobs that are run by day."""
-    return run_jobs(tmp_path_factory.mktemp("jobs"), "none", "several")
+    """The captures of the jobs that are run by day."""
+    return run_jobs(tmp_path_factory.mktemp("jobs"), "none", "several", "killed")
 
 
 def run_jobs(folder: Path, *names: str) -> Path:
     """Run jobs, whose captures are put into folders of their names."""
     run = tool.run([sys.executable, PROGRAM, folder, *names], output=folder)
-    assert run.stdout.split() == [word for name in names for word in (f"job={name}", "statuses=0,0,0,0,0,0,0,0")], (
-        run.stderr
-    )
+    statuses = {name: "0,0,0,0,0,0,-9,0" if name == "killed" else "0,0,0,0,0,0,0,0" for name in names}
+    expected = [word for name in names for word in (f"job={name}", f"statuses={statuses[name]}")]
+    assert run.stdout.split() == expected, run.stderr
     return folder
 
 
@@ -81,6 +82,12 @@ def test_the_faultless_job_names_nothing(jobs: Path, capsys: pytest.CaptureFixtu
     assert found["headlines"] == []
     assert found["verdict"][0].startswith("nothing found in 8 ranks: no leak over 8 steps, no failed allocation, ")
     assert found["failures"] == []
+
+
+def test_a_rank_that_was_killed_is_named(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody saw its end: its steps tell, against those of the others."""
+    found = answer(capsys, jobs / "killed", "--no-cache", "--jobs=1")
+    assert_named(found["verdict"], [KILLED])
 
 
 def test_every_fault_is_named_in_the_first_lines(jobs: Path, told: str, capsys: pytest.CaptureFixture[str]) -> None:

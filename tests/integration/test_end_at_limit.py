@@ -64,7 +64,7 @@ def test_what_filled_the_memory_is_named(tmp_path: Path, group: Path) -> None:
     assert "out of memory on cpu: the kernel ended the process, its control group may have 192 MiB; it had 1" in said
     assert f"MiB of {filled}" in said
     assert "held by Cache.answers, from __main__.cache (dict of int to str" in said
-    assert end_noted(capture.directory).signal_name == "SIGKILL"
+    assert end_noted(capture.log).signal_name == "SIGKILL"
     for note in capture.directory.rglob("ended_by"):
         note.unlink()
     summary = tool.run([*tool.TOOL, "summary", output], output=output)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -32,6 +33,7 @@ FAULTS = {
     "batch": {"batch"},
     "stages": {"stages"},
     "expert": {"expert"},
+    "killed": {"killed"},
     "several": {"leak_one", "leak_all", "batch", "stages"},
 }
 HISTORY: list[torch.Tensor] = []
@@ -86,12 +88,17 @@ def train(rank: int, job: str) -> None:
     model = torch.nn.Sequential(*(Scale() for _ in range(layers)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     batch = 6 if "batch" in faults and rank == 5 else 2
-    for _ in range(STEPS):
+    for step in range(1, STEPS + 1):
+        if "killed" in faults and rank == 6 and step == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
         tokens = route_tokens(expert, is_hot="expert" in faults)
         output = model(torch.ones(batch, MIB // 4))
         loss = output.mean()
         loss.backward()
-        for parameter in model[0].parameters():  # stages differ in how many layers they have
+        # Ranks that nobody waits for go on without the one that is killed.
+        for parameter in (
+            () if "killed" in faults else model[0].parameters()
+        ):  # stages differ in how many layers they have
             distributed.all_reduce(parameter.grad)
         optimizer.step()
         optimizer.zero_grad()
@@ -111,7 +118,8 @@ def run_rank(rank: int, folder: Path, job: str, meeting: str) -> int:
         msmemscope.start()
         distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=WORLD)
         train(rank, job)
-        distributed.barrier()
+        if "killed" not in FAULTS[job]:
+            distributed.barrier()
         msmemscope.stop()
     except BaseException:
         traceback.print_exc()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from msmemscope.cluster.answer.axes import AXIS_WORDS
+from msmemscope.cluster.answer.ends import ENDS_WORDS
 from msmemscope.cluster.answer.forecast import FORECAST_WORDS
 from msmemscope.cluster.answer.headlines import headlines, name_of, nothing_wrong, uneven_text
 from msmemscope.cluster.answer.job_answer import HEADROOM
@@ -24,7 +25,8 @@ FORMAT: Final = 1
 """Of the object; a key that changes its meaning is a new one."""
 _OF_RANK: Final = (
     WHO, "rank", "role", "node", "local_rank", "restart_count", "process_id", "program", "source", "device", "pool", "peak_bytes",
-    "peak_step", "host_bytes", "used_bytes", "limit_bytes", HEADROOM, "event_count", "block_count", "steps_ended", "step_source",
+    "peak_step", "host_bytes", "used_bytes", "limit_bytes", HEADROOM, "end", "end_signal", "end_status", "end_ns", "held_bytes",
+    "group_bytes", "group_limit_bytes", "event_count", "block_count", "steps_ended", "step_source",
 )  # fmt: skip
 
 
@@ -56,6 +58,21 @@ def answer_content(answer: JobAnswer) -> dict[str, Any]:
             }
             for row in answer.findings.iter_rows(named=True)
         ],
+        "early_ends": [
+            {**_without(row, "ranks"), "ranks": _names(answer, row["ranks"])}
+            for row in answer.early_ends.iter_rows(named=True)
+        ],
+        "common_places": [
+            {
+                "place": common.place,
+                "ranks": _names(answer, common.rows),
+                "of": common.ranks,
+                "peak_bytes": common.peak_bytes,
+                "excess_bytes": common.excess_bytes,
+                **_difference(common.difference, stacks),
+            }
+            for common in answer.common_places
+        ],
         "outliers": [
             {**_named(answer, row), **_difference(cause, stacks)}
             for row, cause in zip(answer.outliers.iter_rows(named=True), answer.outlier_causes, strict=True)
@@ -85,7 +102,7 @@ def answer_content(answer: JobAnswer) -> dict[str, Any]:
             for row in answer.modules.iter_rows(named=True)
         ],
         "timeline": answer.timeline.columns.to_dicts(),
-        "tests": {"outliers": TEST_WORDS, "axes": AXIS_WORDS, "forecasts": FORECAST_WORDS},
+        "tests": {"early_ends": ENDS_WORDS, "outliers": TEST_WORDS, "axes": AXIS_WORDS, "forecasts": FORECAST_WORDS},
         "failures": [{"source": source, "reason": reason} for source, reason in answer.failures],
         "remarks": remarks(answer),
         "beside": answer.rows.filter(~pl.col(JUDGED)).select(WHO, "source", "peak_bytes").to_dicts(),

@@ -11,6 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.cluster.answer.axes import AXIS_WORDS
+from msmemscope.cluster.answer.end_text import early_end_text
+from msmemscope.cluster.answer.ends import ENDS_WORDS
 from msmemscope.cluster.answer.forecast import FORECAST_WORDS
 from msmemscope.cluster.answer.headlines import headlines, name_of, nothing_wrong
 from msmemscope.cluster.answer.job_answer import HEADROOM
@@ -77,6 +79,7 @@ def _sections(answer: JobAnswer) -> Iterator[str]:
     if not answer.judged.is_empty():
         yield from _heat_map(answer)
         yield from _ranks(answer)
+        yield from _early_ends(answer)
         yield from _peers(answer)
         yield from _axes(answer)
         yield from _forecasts(answer)
@@ -156,6 +159,15 @@ def _ranks(answer: JobAnswer) -> Iterator[str]:
     yield "<h2>Ranks by headroom</h2>"
     heads = ("headroom", "of device", "peak", "in step", "of host", "rank", "place", "open it")
     yield f'<div class="scroll"><table>{_head(heads)}{"".join(rows)}</table></div>'
+
+
+def _early_ends(answer: JobAnswer) -> Iterator[str]:
+    if answer.early_ends.is_empty():
+        return
+    lines = (early_end_text(answer, row) for row in answer.early_ends.head(MOST_ROWS).iter_rows(named=True))
+    yield "<h2>Ended before the others</h2>"
+    yield f"<ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>"
+    yield f'<p class="quiet">{_text(ENDS_WORDS, most=1000)}</p>'
 
 
 def _peers(answer: JobAnswer) -> Iterator[str]:

@@ -7,6 +7,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import polars as pl
 
 from msmemscope.cluster.answer.axes import AXIS_WORDS
+from msmemscope.cluster.answer.end_text import early_end_text
+from msmemscope.cluster.answer.ends import ENDS_WORDS
 from msmemscope.cluster.answer.forecast import FORECAST_WORDS
 from msmemscope.cluster.answer.headlines import headlines, name_of, nothing_wrong
 from msmemscope.cluster.answer.job_answer import HEADROOM
@@ -44,6 +46,7 @@ def render_answer(answer: JobAnswer, out: IO[str], *, width: int | None = None) 
     _first_lines(answer, found, writer)
     if not answer.judged.is_empty():
         _ranks(answer, writer)
+        _early_ends(answer, writer)
         _outliers(answer, writer)
         _axes(answer, writer)
         _forecasts(answer, writer)
@@ -118,6 +121,16 @@ def _ranks(answer: JobAnswer, writer: ReportWriter) -> None:
 def coordinates_text(row: dict[str, Any]) -> str:
     """Return where a rank stands: `data 0, pipeline 1`."""
     return ", ".join(f"{one['axis']} {one['index']}" for one in row["coordinates"] or ())
+
+
+def _early_ends(answer: JobAnswer, writer: ReportWriter) -> None:
+    if answer.early_ends.is_empty():
+        return
+    _heading(writer, "Ended before the others")
+    for row in answer.early_ends.head(MOST_ROWS).iter_rows(named=True):
+        writer.sentence(early_end_text(answer, row))
+    _more(writer, answer.early_ends.height - MOST_ROWS, "line")
+    writer.sentence(ENDS_WORDS, style=QUIET)
 
 
 def _outliers(answer: JobAnswer, writer: ReportWriter) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 
 from msmemscope.analysis.card.card import module_sites
 from msmemscope.analysis.owners.decomposition import owned_blocks
+from msmemscope.cluster.end_of_process import end_columns
 from msmemscope.cluster.place_of_rank import place_columns
 from msmemscope.cluster.stable_sites import stable_line, stable_sites
 from msmemscope.cluster.summary import (
@@ -64,6 +65,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
         "program": shown(judged.summary.program),
         "start_ns": judged.summary.start_ns,
         **place_columns(recording.place),
+        **end_columns(recording),
         "host_bytes": None if judged.summary.host_memory is None else judged.summary.host_memory.peak_bytes,
         "event_count": recording.events.height,
         "block_count": recording.blocks.height,
@@ -111,6 +113,7 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
         "stacks": stacks,
         "modules": _modules(recording, owned, peaks, device),
         "steps": _steps(blocks, steps),
+        "held_bytes": int(blocks.filter(pl.col("free_sequence").is_null())["size"].sum()),
         "curve": None
         if curve is None
         else {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -16,7 +17,7 @@ from msmemscope.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUMMARY_VERSION: Final = 4
+SUMMARY_VERSION: Final = 5
 """Of the row: one that was kept by another version is made anew."""
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
@@ -77,6 +78,8 @@ SUMMARY_SCHEMA: Final = pl.Schema(
                 "most_bytes": pl.List(pl.Int64()),
             }
         ),
+        "end": pl.String(), "end_signal": pl.String(), "end_status": pl.Int64(), "end_limit_bytes": pl.Int64(), "end_ns": pl.Int64(),
+        "held_bytes": pl.Int64(), "group_bytes": pl.Int64(), "group_limit_bytes": pl.Int64(),
         "not_judged": pl.List(pl.Struct({"subject": pl.String(), "reason": pl.String(), "remedy": pl.String(), "is_device": pl.Boolean()})),
         "coverage": pl.List(pl.String()), "problems": pl.List(pl.String()),
     }
@@ -97,10 +100,25 @@ modules: memory of modules of the vendor's software when the driver's memory was
     for it. The buffers of a communicator stand at the line that used it first.
 steps: peaks of the steps `first` to `last` and the bytes in use when the last one ended, from the first step on.
 findings: as `reports.verdict` has them of this process alone: kind, line, bytes, and bytes per step that it grows by.
+end: how the process ended, a value of `ProcessEnd`; null where nothing says so. end_signal, end_status: as its launcher
+    saw it, null where it did not. end_limit_bytes: of its control group, 0 without one, where the kernel ended it for lack
+    of memory. end_ns: CLOCK_REALTIME of its host.
+held_bytes: the memory in use at the last event. group_bytes, group_limit_bytes: of its control group, at the last figure.
 not_judged: the gaps that keep it from saying that nothing was found, fields as of `analysis.judged.NotJudged`.
 curve: over time, from the first change to the last one.
 coverage: the losses before it could be read; problems: the parts that were skipped.
 """
+
+
+class ProcessEnd(str, Enum):
+    """The ways in which a process ends."""
+
+    ORDERLY = "orderly"
+    KILLED = "killed"
+    """A signal ended it, as its launcher saw."""
+    LOST = "lost"
+    """Nobody saw how: it was killed, aborted, left by `_exit` or replaced by `exec`."""
+    RUNNING = "running"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -318,7 +318,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
     overview = None
     host_memory = None
     analyses = RunAnalyses()
-    ended_by = end_noted(capture.directory)
+    ended_by = end_noted(capture.log)
     with _by_itself(capture, _INCOMPLETE):
         facts, problems = capture.facts, capture.problems
         try:

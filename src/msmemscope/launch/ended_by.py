@@ -1,4 +1,4 @@
-"""How the process of a capture was ended from outside: a file beside its log, since the process could not write it.
+"""How the process of a capture ended, as its launcher saw it: a file beside its log, since the process could not write it.
 
 The kernel ends a process that needs more memory than there is, or than its control group may have. A count of the group
 is the only trace of that.
@@ -13,11 +13,16 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msmemscope.model.capture_files import END_NOTE_FILE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FILE: Final = "ended_by"
-_OUT_OF_MEMORY: Final = re.compile(r"out of memory, limit ([0-9]{1,19})")
+    from msmemscope.formats.event_log.log_folder import StoredLog
+
+_OUT_OF_MEMORY: Final = re.compile(r"^out of memory, limit ([0-9]{1,19})$", re.MULTILINE)
+_STATUS: Final = re.compile(r"^status ([0-9]{1,3})$", re.MULTILINE)
+_MOMENT: Final = re.compile(r"^at ([0-9]{1,19})$", re.MULTILINE)
 _HIERARCHIES: Final = Path("/sys/fs/cgroup")
 _GROUPS: Final = Path("/proc/self/cgroup")
 _NO_LIMIT: Final = 1 << 60
@@ -32,6 +37,10 @@ class EndedBy:
     """`SIGKILL`; empty if it is not known."""
     limit_bytes: int | None = None
     """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
+    exit_status: int = 0
+    """0 if a signal ended it, or nobody noted it."""
+    end_ns: int = 0
+    """CLOCK_REALTIME; 0 if it is not known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,21 +93,32 @@ def limit_of_kill(signal_number: int, before: MemoryGroup | None, after: MemoryG
 
 def note_end(directory: Path, ended_by: EndedBy) -> None:
     """Note beside the log of a capture what ended its process."""
-    lines = [ended_by.signal_name]
+    lines = [ended_by.signal_name or f"status {ended_by.exit_status}"]
     if ended_by.limit_bytes is not None:
         lines.append(f"out of memory, limit {ended_by.limit_bytes}")
+    if ended_by.end_ns:
+        lines.append(f"at {ended_by.end_ns}")
     # Without it the summary says in general what may have happened.
     with contextlib.suppress(OSError):
-        (directory / _FILE).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+        (directory / END_NOTE_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
 
 
-def end_noted(directory: Path) -> EndedBy:
-    """Return the note about a capture."""
-    name, _, rest = _text(directory / _FILE).partition("\n")
-    if name not in signal.Signals.__members__:
-        return EndedBy()
-    limit = _OUT_OF_MEMORY.fullmatch(rest.strip())
-    return EndedBy(name, None if limit is None else int(limit[1]))
+def end_noted(log: StoredLog) -> EndedBy:
+    """Return the note about a capture.
+
+    Args:
+        log: Its event log.
+    """
+    text = log.end_note().decode("ascii", "replace")
+    name = text.partition("\n")[0]
+    is_signal = name in signal.Signals.__members__
+    limit, status, moment = (form.search(text) for form in (_OUT_OF_MEMORY, _STATUS, _MOMENT))
+    return EndedBy(
+        name if is_signal else "",
+        int(limit[1]) if limit is not None and is_signal else None,
+        int(status[1]) if status is not None and not is_signal else 0,
+        int(moment[1]) if moment is not None else 0,
+    )
 
 
 def _limits(folder: Path, root: Path, name: str) -> Iterator[int]:

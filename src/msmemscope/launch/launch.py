@@ -260,10 +260,11 @@ def _export_captures(
         if not running or time.monotonic() >= deadline:
             break
         time.sleep(_POLL_SECONDS)
-    if end.signal_number:
+    if end.signal_number or end.exit_status:
+        name = signal.Signals(end.signal_number).name if end.signal_number else ""
         for capture in captures:
             if capture.header.process_id == end.process_id:
-                note_end(capture.directory, EndedBy(signal.Signals(end.signal_number).name, end.limit_bytes))
+                note_end(capture.directory, EndedBy(name, end.limit_bytes, end.exit_status, end.end_ns))
     if destination is not None:
         from msmemscope.capture.launcher_environment import node_name
         from msmemscope.launch.gather import gather

@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from msmemscope.errors import EXIT_STATUS_CANNOT_EXECUTE, EXIT_STATUS_NOT_FOUND, LaunchError
@@ -47,6 +48,8 @@ class ProgramEnd:
     process_id: int = 0
     limit_bytes: int | None = None
     """The limit of its control group, 0 without one, where the kernel ended it for lack of memory; None elsewhere."""
+    end_ns: int = 0
+    """CLOCK_REALTIME."""
 
     @property
     def shell_status(self) -> int:
@@ -83,9 +86,10 @@ def run_program(
     finally:
         relay.end()
     _, status = os.waitpid(process_id, 0)
+    end_ns = time.time_ns()
     if os.WIFSIGNALED(status):
-        return ProgramEnd(0, os.WTERMSIG(status), process_id)
-    return ProgramEnd(os.WEXITSTATUS(status), 0, process_id)
+        return ProgramEnd(0, os.WTERMSIG(status), process_id, end_ns=end_ns)
+    return ProgramEnd(os.WEXITSTATUS(status), 0, process_id, end_ns=end_ns)
 
 
 def _spawn(path: str, arguments: Sequence[str], environment: Mapping[str, str], relay: _SignalRelay) -> int:

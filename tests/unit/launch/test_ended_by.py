@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, LogFolder
 from msmemscope.launch.ended_by import EndedBy, MemoryGroup, end_noted, limit_of_kill, memory_group, note_end
 
 if TYPE_CHECKING:
@@ -94,13 +95,26 @@ def test_whom_the_kernel_ended(
 @pytest.mark.parametrize("limit", [None, 0, 512 * MIB])
 def test_what_was_noted_is_read_back(limit: int | None, tmp_path: Path) -> None:
     """Beside the log, when the summary is asked for again."""
-    note_end(tmp_path, EndedBy("SIGKILL", limit))
-    assert end_noted(tmp_path) == EndedBy("SIGKILL", limit)
+    noted = EndedBy("SIGKILL", limit, end_ns=1_700_000_000_000_000_000)
+    note_end(tmp_path, noted)
+    assert end_noted(empty_log(tmp_path)) == noted
 
 
-@pytest.mark.parametrize("text", ["", "SIGNONE\n", "SIGKILL\nrubbish\n"])
+def test_a_status_is_read_back(tmp_path: Path) -> None:
+    """Of a program that failed by itself."""
+    note_end(tmp_path, EndedBy(exit_status=3))
+    assert end_noted(empty_log(tmp_path)) == EndedBy(exit_status=3)
+
+
+def empty_log(folder: Path) -> LogFolder:
+    """The event log of a process that recorded nothing."""
+    (folder / EVENT_LOG_DIRECTORY).mkdir()
+    return LogFolder(folder)
+
+
+@pytest.mark.parametrize("text", ["", "SIGNONE\n", "SIGKILL\nrubbish\n", "status x\nat 1e9\n", "\xff" * 4096])
 def test_a_damaged_note(text: str, tmp_path: Path) -> None:
     """Says as much as is known."""
-    (tmp_path / "ended_by").write_text(text, encoding="ascii")
-    assert end_noted(tmp_path).limit_bytes is None
-    assert end_noted(tmp_path).signal_name in {"", "SIGKILL"}
+    (tmp_path / "ended_by").write_text(text, encoding="latin-1")
+    noted = end_noted(empty_log(tmp_path))
+    assert noted == EndedBy("SIGKILL" if text.startswith("SIGKILL") else "")

@@ -9,6 +9,7 @@ import polars as pl
 
 from msmemscope.analysis.judged import FAILURES, NotJudged
 from msmemscope.analysis.judged import LEAKS as LEAKS_SUBJECT
+from msmemscope.cluster.answer.end_text import early_end_text, held_text
 from msmemscope.cluster.answer.ranks import INDEX, PEERS, WHO, who_text
 from msmemscope.cluster.answer.spread import LEAST_PEERS, tested_groups
 from msmemscope.reports.report_text import counted
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from msmemscope.cluster.answer.difference import Difference
     from msmemscope.cluster.answer.job_answer import JobAnswer
 
+ENDED_EARLY: Final = "ended early"
 RUNS_OUT: Final = "runs out"
 OUTLIER: Final = "outlier"
 UNEVEN: Final = "uneven"
@@ -53,7 +55,18 @@ def headlines(answer: JobAnswer) -> tuple[Headline, ...]:
     found = [_finding(answer, row) for row in answer.findings.iter_rows(named=True)]
     grave = [one for one in found if one.kind in _BEFORE_RANKS_DIFFER]
     less_grave = [one for one in found if one.kind not in _BEFORE_RANKS_DIFFER]
-    return (*grave, *_running_out(answer), *_outliers(answer), *_uneven(answer), *less_grave)
+    # Memory that ran out says why a rank ended.
+    reasons = [one for one in grave if one.kind == VerdictKind.OUT_OF_MEMORY.value]
+    return (
+        *reasons,
+        *_early_ends(answer),
+        *grave[len(reasons) :],
+        *_running_out(answer),
+        *_common_places(answer),
+        *_outliers(answer),
+        *_uneven(answer),
+        *less_grave,
+    )
 
 
 def nothing_wrong(answer: JobAnswer) -> str:
@@ -141,6 +154,18 @@ def _finding(answer: JobAnswer, row: dict[str, Any]) -> Headline:
     )
 
 
+def _early_ends(answer: JobAnswer) -> Iterator[Headline]:
+    for row in answer.early_ends.iter_rows(named=True):
+        ranks = answer.rows.filter(pl.col(INDEX).is_in(row["ranks"])).sort(
+            "held_bytes", descending=True, nulls_last=True
+        )
+        most = ranks.row(0, named=True)
+        held = held_text(most)
+        which = f"; {'it' if ranks.height == 1 else most[WHO]} had {held}" if held else ""
+        text = f"{ENDED_EARLY}: {early_end_text(answer, row)}{which}"
+        yield Headline(ENDED_EARLY, text, tuple(ranks[INDEX]), most["held_bytes"] or 0, "")
+
+
 def _running_out(answer: JobAnswer) -> Iterator[Headline]:
     ending = answer.forecasts.drop_nulls("out_at_step")
     if ending.is_empty():
@@ -156,10 +181,25 @@ def _running_out(answer: JobAnswer) -> Iterator[Headline]:
     yield Headline(RUNS_OUT, text, tuple(ending[INDEX]), round(first["slope_bytes"]), "")
 
 
+def _common_places(answer: JobAnswer) -> Iterator[Headline]:
+    for common in answer.common_places:
+        excess = common.excess_bytes
+        if _is_explained(answer, common.rows, excess):
+            continue
+        why = cause_text(common.difference) if excess > 0 else ""
+        text = (
+            f"{OUTLIER}: {common.place}: {format_count(len(common.rows))} of {counted(common.ranks, 'rank')} "
+            f"({who(answer, common.rows)}) have {format_bytes(common.peak_bytes)} at their peaks, {format_bytes(abs(excess))} "
+            f"{'more' if excess > 0 else 'less'} than the median of their peers{why}"
+        )
+        yield Headline(OUTLIER, text, common.rows, excess, common.difference.site)
+
+
 def _outliers(answer: JobAnswer) -> Iterator[Headline]:
+    together = {row for common in answer.common_places for row in common.rows}
     for row, cause in zip(answer.outliers.iter_rows(named=True), answer.outlier_causes, strict=True):
         rank, excess = row[INDEX], row["excess_bytes"]
-        if _is_explained(answer, (rank,), excess, peers=row[PEERS]):
+        if rank in together or _is_explained(answer, (rank,), excess, peers=row[PEERS]):
             continue
         more = "more" if excess > 0 else "less"
         why = cause_text(cause) if excess > 0 else ""

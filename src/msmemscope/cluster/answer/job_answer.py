@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.cluster.answer.axes import AxisSpread, find_spreads
+from msmemscope.cluster.answer.common_places import CommonPlace, find_common_places
 from msmemscope.cluster.answer.difference import Difference, Holdings
+from msmemscope.cluster.answer.ends import find_early_ends
 from msmemscope.cluster.answer.forecast import find_forecasts
 from msmemscope.cluster.answer.found import merge_findings_of_ranks
 from msmemscope.cluster.answer.modules import module_use
@@ -51,6 +53,10 @@ class JobAnswer:
     """`spread.OUTLIER_SCHEMA`."""
     outlier_causes: tuple[Difference, ...]
     """Of each outlier, against its peers."""
+    common_places: tuple[CommonPlace, ...]
+    """The places that several outliers have in common."""
+    early_ends: pl.DataFrame
+    """`ends.EARLY_END_SCHEMA`."""
     axes: tuple[AxisSpread, ...]
     forecasts: pl.DataFrame
     """`forecast.FORECAST_SCHEMA`."""
@@ -92,6 +98,8 @@ def answer_of(part: JobPart, *, capacity_bytes: int | None = None) -> JobAnswer:
         merge_findings_of_ranks(rows),
         outliers,
         causes,
+        find_common_places(rows, outliers, holdings),
+        find_early_ends(rows),
         find_spreads(rows, outliers[INDEX], holdings),
         find_forecasts(rows),
         _worst(judged, order, holdings),

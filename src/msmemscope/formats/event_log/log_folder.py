@@ -17,6 +17,7 @@ from msmemscope.formats.event_log.layout import (
 )
 from msmemscope.formats.event_log.process_header import DecodedHeader, decode_process_header, is_process_alive
 from msmemscope.formats.event_log.segment_file import ForeignSegmentError, SegmentFile, open_segment
+from msmemscope.model.capture_files import END_NOTE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ EVENT_LOG_DIRECTORY: Final = "event_log"
 
 SOURCE_LINES_FILE: Final = "source_lines.json"
 """Beside the segments, also in archives: see `source_texts`."""
+MOST_END_NOTE_BYTES: Final = 1 << 10
 MOST_SOURCE_BYTES: Final = 32 << 20
 HEADER_FILE: Final = "process.header"
 _SEGMENT_NAME: Final = re.compile(r"(events|kept|definitions)_(\d+)\.segment")
@@ -91,6 +93,9 @@ class StoredLog(Protocol):
     def source_lines(self) -> bytes:
         """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
 
+    def end_note(self) -> bytes:
+        """The content of `END_NOTE_FILE`; likewise."""
+
     def is_running(self) -> bool:
         """Tell whether the process still writes it (on this machine)."""
 
@@ -141,16 +146,11 @@ class LogFolder:
 
     def source_lines(self) -> bytes:
         """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
-        path = self._log / SOURCE_LINES_FILE
-        try:
-            # Not blocking: it may be a pipe.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                is_usual = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_SOURCE_BYTES
-                return file.read(MOST_SOURCE_BYTES) if is_usual else b""
-        except (OSError, ValueError):
-            return b""
+        return _small_file(self._log / SOURCE_LINES_FILE, MOST_SOURCE_BYTES)
+
+    def end_note(self) -> bytes:
+        """The content of `END_NOTE_FILE`; likewise."""
+        return _small_file(self.directory / END_NOTE_FILE, MOST_END_NOTE_BYTES)
 
     def is_running(self) -> bool:
         """Tell whether the process still writes it (on this machine)."""
@@ -185,3 +185,16 @@ class LogFolder:
             if file is not None:
                 files.append(file)
         return files
+
+
+def _small_file(path: Path, most_bytes: int) -> bytes:
+    """The content of a file; empty if there is none, it cannot be read, or it is larger."""
+    try:
+        # Not blocking: it may be a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            is_usual = stat.S_ISREG(status.st_mode) and status.st_size <= most_bytes
+            return file.read(most_bytes) if is_usual else b""
+    except (OSError, ValueError):
+        return b""

@@ -25,6 +25,7 @@ from msmemscope.formats.event_log.archive.contents import (
 )
 from msmemscope.formats.event_log.archive.record_columns import columns_of
 from msmemscope.formats.event_log.log_folder import HEADER_FILE, SOURCE_LINES_FILE
+from msmemscope.model.capture_files import END_NOTE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +86,9 @@ def write_archive(
         source_lines = log.source_lines()
         if source_lines:
             _add(archive, SOURCE_LINES_FILE, source_lines)
+        end_note = log.end_note()
+        if end_note:
+            _add(archive, END_NOTE_FILE, end_note)
         _add(archive, DESCRIPTION, description.to_json())
 
 

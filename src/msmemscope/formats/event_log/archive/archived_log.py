@@ -29,10 +29,12 @@ from msmemscope.formats.event_log.layout import PROCESS_HEADER
 from msmemscope.formats.event_log.log_folder import (
     EVENT_LOG_DIRECTORY,
     HEADER_FILE,
+    MOST_END_NOTE_BYTES,
     MOST_SOURCE_BYTES,
     SOURCE_LINES_FILE,
 )
 from msmemscope.formats.event_log.process_header import decode_process_header
+from msmemscope.model.capture_files import END_NOTE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -130,9 +132,16 @@ class ArchivedLog:
 
     def source_lines(self) -> bytes:
         """The content of `SOURCE_LINES_FILE`; empty if there is none, or it cannot be read."""
+        return self._optional(SOURCE_LINES_FILE, MOST_SOURCE_BYTES)
+
+    def end_note(self) -> bytes:
+        """The content of `END_NOTE_FILE`; likewise."""
+        return self._optional(END_NOTE_FILE, MOST_END_NOTE_BYTES)
+
+    def _optional(self, name: str, most_bytes: int) -> bytes:
         try:
             with self._opened() as archive:
-                return archive.content(SOURCE_LINES_FILE, MOST_SOURCE_BYTES) if archive.has(SOURCE_LINES_FILE) else b""
+                return archive.content(name, most_bytes) if archive.has(name) else b""
         except EventLogError:
             return b""  # what is read next says what is damaged
 

@@ -22,6 +22,7 @@ from msmemscope.formats.event_log.layout import (
     in_byte_order,
 )
 from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, HEADER_FILE, SOURCE_LINES_FILE
+from msmemscope.model.capture_files import END_NOTE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,6 +77,9 @@ def _write_log(capture: Capture, log: Path) -> None:
     source_lines = capture.log.source_lines()
     if source_lines:
         _write(log / SOURCE_LINES_FILE, [source_lines])
+    end_note = capture.log.end_note()
+    if end_note:
+        _write(log.parent / END_NOTE_FILE, [end_note])
     for big_endian in (False, True):
         content = capture.definitions.entries(big_endian=big_endian)
         if content:
