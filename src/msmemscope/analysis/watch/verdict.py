@@ -178,13 +178,20 @@ def judge_watched_memory(recording: Recording) -> WatchResult:
         recording: An event log; dumps have no such events. Blocks are named if it has their MALLOC events.
     """
     events = _with_attributes(recording)
-    changes = _changes(recording, events.filter(pl.col("kind") == EventKind.WATCH))
     extent = (*coverage_sentences(recording.facts), *_windows(recording))
     files = files_sentences(recording.facts, recording.process_id)
+    tables = (WATCH_CHANGE_SCHEMA.to_frame(), WATCHED_SCHEMA.to_frame(), DECLARED_WRITE_SCHEMA.to_frame())
+    changes, watched, declared = tables if events.is_empty() else _judged(recording, events)
+    found = WatchResult(changes, watched, extent, declared, files)
+    return found if found.was_watched else dataclasses.replace(found, coverage=_why_not_watched(recording))
+
+
+def _judged(recording: Recording, events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """The changes, the memory that was watched, and the declared writes."""
+    changes = _changes(recording, events.filter(pl.col("kind") == EventKind.WATCH))
     legitimate = changes.filter(pl.col("verdict") == LEGITIMATE)
     declared = find_declared_writes(recording, legitimate, events.filter("is_trained")["watch_id"])
-    found = WatchResult(changes, _watched(events, changes), extent, declared, files)
-    return found if found.was_watched else dataclasses.replace(found, coverage=_why_not_watched(recording))
+    return changes, _watched(events, changes), declared
 
 
 def _windows(recording: Recording) -> tuple[str, ...]:
