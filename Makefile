@@ -48,6 +48,9 @@ VNPU_VERSION   := vnpu/src/virtual_npu/__init__.py
 # What clang-format looks after.
 FORMATTED      = $(shell find native examples tests vnpu -path vnpu/build -prune -o -name '*.cpp' -print -o -name '*.h' -print)
 
+# The tests start thousands of interpreters: without compiled files each of them compiles the package first.
+unexport PYTHONDONTWRITEBYTECODE
+
 # torch_npu has a folder of its own, out of site-packages: once it is importable, `import torch` loads it and fails where
 # there is no CANN. Only what runs on the virtual NPU gets to see it.
 NPU_FOLDER := $(abspath $(VENV))/torch_npu
