@@ -39,7 +39,7 @@ STAMPS := $(VENV)/stamps
 BIN    := $(abspath $(VENV))/bin
 CUDA_FOLDER := $(abspath $(VENV))/lanes/torch_cuda
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-NATIVE_SOURCES := $(shell find native -type f 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
+NATIVE_SOURCES := $(shell find native -type f ! -name '*.md' ! -name '*.1' 2>/dev/null) $(wildcard CMakeLists.txt cmake/*.cmake)
 VNPU_SOURCES   := $(shell find vnpu/native -type f 2>/dev/null) vnpu/CMakeLists.txt vnpu/pyproject.toml
 # An installed package says the version that these have.
 VERSION        := src/msmemscope/__init__.py

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.check import in_order
-from tests.check.processes import COSTLY_CONTRACTS
+from tests.check.processes import ALWAYS, COSTLY_CONTRACTS
 from tests.check.reach import IN_ONE_PROCESS, reached_from
 from tests.support.imports import ROOT
 
@@ -74,10 +74,15 @@ def main() -> int:
     with ThreadPoolExecutor() as beside:
         checks = [beside.submit(run, name, command) for name, command in static_checks(changed)]
         results = [run_native_tests()] if is_native else []
-        results.append(run_tests(changed, until_s))
+        tested = run_tests(changed, until_s)
+        results.append(tested.is_well)
         results.extend(is_well(check.result()) for check in checks)
     spent_s = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    verdict = "all is well" if all(results) else "NOT well"
+    verdict = "all that ran is well" if tested.left else "all is well"
+    verdict = verdict if all(results) else "NOT well"
+    if tested.left:
+        say(f"not run, as time was up: {sum(tested.left.values())} tests, the nearest of {shortened([*tested.left])}")
+        say(f"make check WITHIN={2 * most_s:.0f} runs more of them")
     say(f"{verdict} after {time.time() - began_s:.0f} s, {spent_s:.0f} s of processors")
     return 0 if all(results) else 1
 
@@ -106,6 +111,15 @@ def static_checks(changed: Iterable[str]) -> Iterable[tuple[str, list[str]]]:
     cpp = [name for name in changed if name.endswith((".cpp", ".h")) and (ROOT / name).is_file()]
     if cpp:
         yield "clang-format", ["clang-format", "--dry-run", "--Werror", *cpp]
+
+
+class Tested(NamedTuple):
+    """The outcome of the tests."""
+
+    is_well: bool
+    """Whether none of those that ran failed."""
+    left: dict[str, int]
+    """Modules whose tests did not all run, the nearest first, and how many of them."""
 
 
 class Ended(NamedTuple):
@@ -142,7 +156,7 @@ def run_native_tests() -> bool:
     return is_well(run("native build", build)) and is_well(run("native tests", test))
 
 
-def run_tests(changed: Sequence[str], until_s: float) -> bool:
+def run_tests(changed: Sequence[str], until_s: float) -> Tested:
     """Run what the changed files reach, and say what that is."""
     reached = {name: reached_from(name) for name in changed}
     first = sorted({test for each in reached.values() for test in each.itself})
@@ -158,7 +172,7 @@ def run_tests(changed: Sequence[str], until_s: float) -> bool:
     contracts = [test for test, names in COSTLY_CONTRACTS.items() if any(name.startswith(names) for name in changed)]
     far_away, nearest = nearest[MOST_MODULES:], nearest[:MOST_MODULES]
     near = [test for test in nearest if distances[test] == 1]
-    tests = list(dict.fromkeys([*first, *contract_modules(), *near, *processes, *nearest]))
+    tests = list(dict.fromkeys([*first, *always_run(changed), *contract_modules(), *near, *processes, *nearest]))
     say(f"first: {shortened(first)}")
     say(f"import it: {shortened(near)}")
     say(f"start processes: {shortened(list(dict.fromkeys(processes)))}")
@@ -167,13 +181,13 @@ def run_tests(changed: Sequence[str], until_s: float) -> bool:
         say(f"left, too far away: {len(far_away)} modules")
     for name in [name for name, each in reached.items() if not each]:
         say(f"{name}: contracts alone look at it here")
-    others = [command for folder, command in LEFT.items() if any(name.startswith(folder) for name in changed)]
+    code = [name for name in changed if not name.endswith(NO_CODE)]
+    others = [command for folder, command in LEFT.items() if any(name.startswith(folder) for name in code)]
     say(f"left to others: {', '.join([*others, 'make test'])}: slow tests, all others that start processes")
+    always = [*first, *contract_modules(), *near[:ALWAYS_NEAR], *always_run(changed)]
     with tempfile.TemporaryDirectory() as folder:
         order = Path(folder) / "order.json"
-        in_order.write_order(
-            order, tests=tests, always=[*first, *contract_modules(), *near[:ALWAYS_NEAR]], until_s=until_s
-        )
+        in_order.write_order(order, tests=tests, always=always, until_s=until_s)
         command = [
             sys.executable, "-m", "pytest", "-q", "-r", "fE", "-m", "not slow", "-p", "tests.check.in_order",
             "-n", "2", "--dist=loadfile", "--no-loadscope-reorder",
@@ -181,7 +195,15 @@ def run_tests(changed: Sequence[str], until_s: float) -> bool:
         ]  # fmt: skip
         environment = os.environ | {in_order.VARIABLE: str(order)}
         status = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-    return status == 0
+        left = in_order.left_tests(order)
+    return Tested(status == 0, left)
+
+
+def always_run(changed: Iterable[str]) -> list[str]:
+    """The modules of tests that run for a folder however late it is."""
+    return [
+        test for folder, tests in ALWAYS.items() if any(name.startswith(folder) for name in changed) for test in tests
+    ]
 
 
 def contract_modules() -> list[str]:

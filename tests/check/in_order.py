@@ -9,7 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -31,6 +31,20 @@ def write_order(file: Path, *, tests: Sequence[str], always: Sequence[str], unti
     """
     content = {"tests": list(tests), "always": list(always), "until_s": until_s}
     file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def left_tests(file: Path) -> dict[str, int]:
+    """Return the modules whose tests were left in the run that had this order, in that order, and how many tests each."""
+    left = _left_file(file)
+    if not left.is_file():
+        return {}
+    counts: dict[str, int] = json.loads(left.read_text(encoding="utf-8"))
+    places = [_module(name) for name in json.loads(file.read_text(encoding="utf-8"))["tests"]]
+    return dict(sorted(counts.items(), key=lambda one: places.index(one[0]) if one[0] in places else len(places)))
+
+
+def _left_file(file: Path) -> Path:
+    return file.with_suffix(".left")
 
 
 class InOrder:
@@ -58,11 +72,10 @@ class InOrder:
         if report.skipped and LEFT in str(report.longrepr):
             self._left[_module(report.nodeid)] = self._left.get(_module(report.nodeid), 0) + 1
 
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Name what was left."""
+    def pytest_terminal_summary(self) -> None:
+        """Note what was left: whoever gave the order says it."""
         if self._left:
-            terminalreporter.section(f"{LEFT}, as time was up: {sum(self._left.values())} tests", sep="-")
-            terminalreporter.write_line(", ".join(f"{module} ({count})" for module, count in self._left.items()))
+            _left_file(Path(os.environ[VARIABLE])).write_text(json.dumps(self._left), encoding="utf-8")
 
 
 def _module(name: str) -> str:

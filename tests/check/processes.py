@@ -42,6 +42,15 @@ THROUGH_PROCESSES: Final[dict[str, tuple[str, ...]]] = {
     "native/watch/": ("tests/integration/test_watch.py",),
 }
 
+ALWAYS: Final[dict[str, tuple[str, ...]]] = {
+    "src/msmemscope/reports/": (
+        "tests/unit/reports/html/test_chinese.py",
+        "tests/unit/reports/html/test_document.py",
+        "tests/unit/reports/test_terminal.py",
+    ),
+}
+"""Tests that run for a folder however late it is: they read what all its files say."""
+
 COSTLY_CONTRACTS: Final[dict[str, tuple[str, ...]]] = {
     "tests/contracts/test_site.py::test_the_site_builds": ("docs/", "mkdocs.yml", "README"),
     "tests/contracts/test_page_bundles.py::test_the_pages_are_what_their_sources_make": ("ui/",),

@@ -288,7 +288,7 @@ def test_generated_pages_and_pictures_are_current() -> None:
         [sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, (
-        f"{run.stderr}run make docs; it names each text whose Chinese is missing, for docs/generators/chinese.py"
+        f"{run.stderr}run python docs/generate.py, a part of make docs; it names each text whose Chinese is missing, for docs/generators/chinese.py"
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX
+from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, STEP, EventLogBuilder
 from tests.fuzzing import values
 from tests.fuzzing.archives import archived_log
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 _CAPTURE: Final = "msmemscope_4242_20240101120000_ascend"
 _HEALTHY: Final = "msmemscope_1_20240101120000_ascend"
 _ANALYSES: Final = (
-    ("leaks",), ("leaks", "--mark=test"), ("leaks", "--mark=test", "--start-index={number}"), ("inefficient",),
-    ("inefficient", "--idle-threshold={number}", "--mem-size={number}"), ("inefficient", "--write-back", "--idle-threshold=1"), ("decompose",),
-    ("peak",), ("peak", "--at={number}"), ("peak", "--device=npu:{number}", "--at={number}"), ("peak", "--device=cpu"), ("operators",), ("operators", "--level=kernel"),
-    ("operators", "--level=op,kernel", "--csv={0}/changes.csv"), ("oom",), ("oom", "--limit={number}"), ("growth",), ("growth", "--significance=0.5", "--minimum-size={number}"), ("watch",),
+    *((name,) for name in QUESTIONS),
+    ("leaks", "--mark=test"), ("leaks", "--mark=test", "--start-index={number}"),
+    ("inefficient", "--idle-threshold={number}", "--mem-size={number}"), ("inefficient", "--write-back", "--idle-threshold=1"),
+    ("peak", "--at={number}"), ("peak", "--device=npu:{number}", "--at={number}"), ("peak", "--device=cpu"), ("operators", "--level=kernel"),
+    ("operators", "--level=op,kernel", "--csv={0}/changes.csv"), ("oom", "--limit={number}"), ("growth", "--significance=0.5", "--minimum-size={number}"),
 )  # fmt: skip
 _REPORT_SHARE: Final = 0.1
 """Of the analyses, those that are all of them as one page."""

@@ -13,25 +13,13 @@ import msmemscope
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions
 from msmemscope.analysis.leaks.overview import LeaksOptions
 from msmemscope.errors import ConfigurationError, DumpError, InputError
+from msmemscope.questions import QUESTIONS
 from tests.support.recorded_runs import HELD_BYTES, HOLDING_LINE, KEPT_BYTES, MARK_TEXT, with_dumps, write_run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NAMES = [
-    "leaks",
-    "inefficient",
-    "decompose",
-    "card",
-    "host",
-    "reserved",
-    "peak",
-    "operators",
-    "oom",
-    "growth",
-    "sleep",
-    "watch",
-]
+NAMES = [*QUESTIONS]
 
 
 def inputs(root: Path) -> dict[str, Path]:

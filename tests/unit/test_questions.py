@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -17,12 +18,27 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.cli.main import main
 from msmemscope.errors import ConfigurationError
 from msmemscope.questions import QUESTIONS, Question
+from tests.support.imports import ROOT
 from tests.support.recorded_runs import KEEPING_LINE, KEPT_BYTES, with_dumps, write_run
+from tests.unit.cli.test_analyze import RESULT_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from msmemscope.recording import Recording
+
+# --- what every question has -------------------------------------------------------------------------------------------
+
+
+def test_every_question_is_documented_and_tried() -> None:
+    """Its keys in JSON, and its name among the tools for agents, in both languages."""
+    assert set(RESULT_KEYS) == set(QUESTIONS)
+    for page in ("agents.md", "agents.zh.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert [
+            name for name in QUESTIONS if not re.search(rf"^\|.*`{name}`.*\(questions\.md\)", text, re.MULTILINE)
+        ] == []
+
 
 # --- a question as somebody would add it: a folder with this, and one line --------------------------------------------
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.reports.host_growth_words import COPIED_REMEDY, copied_words, host_growth_words
+from msmemscope.reports.host_growth_words import (
+    COPIED_REMEDY,
+    copied_words,
+    host_growth_words,
+    pinned_growth_remedy,
+)
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -23,8 +28,7 @@ def write_pinned_growth(writer: ReportWriter, found: PinnedGrowth | None) -> Non
         writer.sentence(
             f"Host memory grew by {format_bytes(found.growth_bytes)} in steps {found.first_step} to {found.last_step}, "
             f"{format_bytes(found.bytes_per_step)} per step, at {found.site}, {KEPT_PINNED_MEMORY}. "
-            "Copy to memory that is not pinned, pin one buffer for all, or set "
-            "PYTORCH_NPU_ALLOC_CONF=pinned_max_cached_size_mb:1.",
+            f"{pinned_growth_remedy(found)}",
             indent=0,
         )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.host.host_samples import THREADS
+from msmemscope.analysis.host.pinned_settings import COMMON
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from msmemscope.analysis.host.copied_pages import CopiedPages
     from msmemscope.analysis.leaks.host_growth import HostGrowth
+    from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
 """The possible causes of host memory that grows without tensors, where nothing was sampled."""
@@ -37,6 +39,22 @@ SHARED_REMEDY: Final = "Close each segment and unlink it when it is done with: u
 
 COPIED_REMEDY: Final = "Keep such data as one array, tensor or buffer of bytes: forked processes go on to share it."
 """The advice about memory that forked processes copy by reading."""
+
+
+def pinned_setting(variable: str, setting: str) -> str:
+    """Return a setting of pinned memory as one writes it, and the versions that know it where not all do.
+
+    Args:
+        variable: By `pinned_settings`.
+        setting: Its name and value.
+    """
+    return f"{variable}={setting}{' (PyTorch 2.13 or later)' if variable == COMMON else ''}"
+
+
+def pinned_growth_remedy(found: PinnedGrowth) -> str:
+    """Return the advice about pinned memory that grows."""
+    setting = pinned_setting(found.settings_variable, "pinned_max_cached_size_mb:1")
+    return f"Copy to memory that is not pinned, pin one buffer for all, or set {setting}."
 
 
 def copied_words(found: CopiedPages) -> str:

@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Final
 from msmemscope.analysis.reserved.idle_memory import Cause
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
+from msmemscope.reports.host_growth_words import pinned_setting
 from msmemscope.reports.report_text import HEADING, ReportWriter
 from msmemscope.units import format_bytes
 
@@ -35,8 +36,8 @@ def remedy(one: IdleMemory) -> str:
     """Return the remedy, as sentences."""
     if one.cause is Cause.ROUNDING:
         return (
-            "Set PYTORCH_NPU_ALLOC_CONF=pinned_max_round_threshold_mb:1, so that requests of more than 1 MiB are not rounded; or pin "
-            "one buffer and take views of it."
+            f"Set {pinned_setting(one.settings_variable, 'pinned_max_round_threshold_mb:1')}, so that requests of more than 1 MiB "
+            "are not rounded; or pin one buffer and take views of it."
         )
     if one.cause is Cause.WAITING:
         return (
@@ -46,7 +47,7 @@ def remedy(one: IdleMemory) -> str:
     if one.cause is Cause.SIZES:
         with_growing = format_bytes(one.reserved_bytes - one.idle_bytes)
         return (
-            f"Set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True: replayed with it, {with_growing} are reserved; or call "
+            f"Set {one.settings_variable}=expandable_segments:True: replayed with it, {with_growing} are reserved; or call "
             "empty_cache() where sizes change."
         )
     once = (

@@ -37,6 +37,7 @@ def summary_content(processes: Sequence[ProcessSummary]) -> dict[str, Any]:
                 "size_bytes": one.size_bytes,
                 "block_count": one.block_count,
                 "site": one.site,
+                "remedy": one.remedy or None,
                 "process_ids": [process.process_id for process in one.processes],
                 "next": one.command(relative_path(one.processes[0].directory)),
             }

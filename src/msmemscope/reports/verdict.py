@@ -389,7 +389,13 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
     if process.leaks is None:
         return
     from msmemscope.reports.host_growth_report import KEPT_PINNED_MEMORY
-    from msmemscope.reports.host_growth_words import COPIED_REMEDY, copied_words, host_growth_remedy, host_growth_words
+    from msmemscope.reports.host_growth_words import (
+        COPIED_REMEDY,
+        copied_words,
+        host_growth_remedy,
+        host_growth_words,
+        pinned_growth_remedy,
+    )
 
     copied = process.leaks.copied_pages
     pinned, growth = process.leaks.pinned_growth, process.leaks.host_growth
@@ -404,6 +410,7 @@ def _host_memory(process: ProcessSummary) -> Iterator[Verdict]:
             f"in steps {pinned.first_step} to {pinned.last_step}, {KEPT_PINNED_MEMORY}",
             (process,),
             growth_bytes=pinned.bytes_per_step,
+            remedy=pinned_growth_remedy(pinned),
         )
     if growth is None or not growth.is_growing:
         if copied is not None:

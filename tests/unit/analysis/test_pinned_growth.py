@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from msmemscope.analysis.host.pinned_settings import COMMON
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import find_step_leaks
 from msmemscope.model.devices import DEVICE_CPU
@@ -35,7 +36,7 @@ def pinned(size_of: Callable[[int], int], site: str = SITE) -> Trace:
 def test_sizes_that_come_one_after_another_add_up() -> None:
     """Each comes once; the line and the pace are named."""
     found = find_pinned_growth(pinned(lambda step: step * MEBIBYTE if step % 5 == 0 else 0).recording())
-    assert found == PinnedGrowth(1, STEPS, sum(range(5, STEPS + 1, 5)) * MEBIBYTE, SITE)
+    assert found == PinnedGrowth(1, STEPS, sum(range(5, STEPS + 1, 5)) * MEBIBYTE, SITE, COMMON)
     assert found.bytes_per_step == round(found.growth_bytes / (STEPS - 1))
 
 

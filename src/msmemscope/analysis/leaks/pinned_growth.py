@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.analysis.host.pinned_settings import pinned_settings
 from msmemscope.analysis.leaks.host_growth import LEAST_HOST_GROWTH_BYTES
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
@@ -38,6 +39,8 @@ class PinnedGrowth:
     """From the end of `first_step` to the end of `last_step`."""
     site: str
     """The line that most of it is from; empty if none is known."""
+    settings_variable: str
+    """As `pinned_settings` has it."""
 
     @property
     def bytes_per_step(self) -> int:
@@ -75,4 +78,5 @@ def find_pinned_growth(recording: Recording) -> PinnedGrowth | None:
         last_step=int(numbers[-1]),
         growth_bytes=int(held[-1] - held[0]),
         site=by_site.sort("size", "site", descending=[True, False])["site"][0] or "",
+        settings_variable=pinned_settings(recording),
     )

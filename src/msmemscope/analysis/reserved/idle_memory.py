@@ -48,6 +48,8 @@ class IdleMemory:
     """Which one had blocks first (1), second and so on; None where it does not matter."""
     is_given_back: bool = False
     """Whether emptying the cache once, behind the set-up, does away with it."""
+    settings_variable: str = ""
+    """The environment variable with the settings of its allocator; empty where those do not help."""
 
     @property
     def site(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from msmemscope.analysis.host.pinned_settings import pinned_settings
 from msmemscope.analysis.reserved.idle_memory import Cause, IdleMemory, is_much
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
@@ -55,4 +56,13 @@ def find_unasked_pinned(recording: Recording, blocks: pl.DataFrame) -> IdleMemor
         .agg(size_bytes=pl.col("unasked_bytes").sum(), block_count=pl.len())
         .sort("size_bytes", "site", descending=[True, False])
     )
-    return IdleMemory(DEVICE_CPU, Pool.HAL, Cause.ROUNDING, idle, reserved, reserved - idle, by_site)
+    return IdleMemory(
+        DEVICE_CPU,
+        Pool.HAL,
+        Cause.ROUNDING,
+        idle,
+        reserved,
+        reserved - idle,
+        by_site,
+        settings_variable=pinned_settings(recording),
+    )

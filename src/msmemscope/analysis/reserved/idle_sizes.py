@@ -17,6 +17,7 @@ from msmemscope.analysis.replay.recorded_allocations import allocating_devices, 
 from msmemscope.analysis.replay.replayed_recording import ReplayOptions, prepared
 from msmemscope.analysis.reserved.idle_memory import LEAST_IDLE_BYTES, Cause, IdleMemory
 from msmemscope.analysis.reserved.idle_pools import course_of, is_like_recorded, size_by_site
+from msmemscope.model.devices import names_of
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use
@@ -58,7 +59,16 @@ def find_idle_sizes(recording: Recording) -> Iterator[IdleMemory]:
         reserved, without = (int(course["reserved_bytes"].max(initial=0)) for course in (recorded, growing))
         if _is_most(reserved, without):
             sites = size_by_site(recording, blocks_in_use(blocks, used.peak_moment))
-            yield IdleMemory(device, pool, Cause.SIZES, reserved - without, reserved, used.peak_bytes, sites)
+            yield IdleMemory(
+                device,
+                pool,
+                Cause.SIZES,
+                reserved - without,
+                reserved,
+                used.peak_bytes,
+                sites,
+                settings_variable=names_of(device).allocator_variable,
+            )
 
 
 def _is_most(reserved_bytes: int, needed_bytes: int) -> bool:

@@ -1,4 +1,4 @@
-"""What outliers have in common: a host, a kind of device, or a place along an axis. One cause is one line."""
+"""The places that outliers have in common: a host, a kind of device, an index of an axis. One cause is one line."""
 
 from __future__ import annotations
 

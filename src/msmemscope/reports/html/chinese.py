@@ -105,7 +105,30 @@ CHINESE_TEXTS: Final = {
         "条目用完后请删除, 或给它设上限: 目前它只增不减。"
     ),
     "Keep such data as one array, tensor or buffer of bytes: forked processes go on to share it.": (
-        "请把这类数据保存为一个数组、张量或字节缓冲区: fork 出的进程会继续共享它。"
+        "请把这类数据保存为一个数组、张量或字节缓冲区: 派生出的进程会继续共享它。"
+    ),
+    "remedy": "建议",
+    "Keep less there, or clear it now and then: what that line makes only adds up.": (
+        "请减少该行保留的内容, 或不时清理: 它产生的内存只增不减。"
+    ),
+    "Let such threads end and join them, or take them from a pool of a fixed size: each keeps its stack.": (
+        "请让这些线程结束并回收, 或使用固定大小的线程池: 每个线程都占用自己的栈。"
+    ),
+    "Close each segment and unlink it when it is done with: until then all of it stays in memory.": (
+        "每个共享内存段用完后请关闭并删除: 否则它会一直留在内存中。"
+    ),
+    "Call malloc_trim(0) of the C library now and then: it gives whole pages back. If many threads take memory, MALLOC_ARENA_MAX=2 can "
+    "do, too.": "请不时调用 C 库的 malloc_trim(0), 它会归还整页内存。若有许多线程申请内存, 也可设置 MALLOC_ARENA_MAX=2。",
+    "Instead of record_stream, let the stream that allocates wait for the one that uses the block (wait_stream, or an event) before the "
+    "last reference goes. Or keep fewer in flight.": (
+        "请不要使用 record_stream, 而是让申请内存的流在最后一个引用消失之前等待使用该内存块的流 (wait_stream 或 event); 或减少同时在途的内存块。"
+    ),
+    "Allocate on the stream that uses the memory later, or use one stream for both.": (
+        "请在之后使用该内存的流上申请, 或两者使用同一个流。"
+    ),
+    "Call empty_cache() once behind the set-up: replayed with it, the memory is given back. Allocate on the stream that uses the memory "
+    "later, or use one stream for both.": (
+        "请在初始化之后调用一次 empty_cache(): 重放表明这样会归还内存。请在之后使用该内存的流上申请, 或两者使用同一个流。"
     ),
     "part": "部分",
     "at the peak": "峰值时",

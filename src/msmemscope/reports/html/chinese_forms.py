@@ -62,6 +62,17 @@ CHINESE_FORMS: Final = {
     "out of memory: on {device}[ at {site}], {asked} asked for[, {number} s after recording began][ ({who})]": (
         "内存耗尽: {device}[, 位于 {site}], 请求 {asked}[, 记录开始后 {number} s][ ({who})]"
     ),
+    "Set {name}=pinned_max_round_threshold_mb:1[ (PyTorch 2.13 or later)], so that requests of more than 1 MiB are not rounded; or pin "
+    "one buffer and take views of it.": (
+        "请设置 {name}=pinned_max_round_threshold_mb:1[ (PyTorch 2.13 或更高版本)], 使大于 1 MiB 的申请不被取整; 或锁定一个缓冲区并使用它的视图。"
+    ),
+    "Set {name}=expandable_segments:True: replayed with it, {size} are reserved; or call empty_cache() where sizes change.": (
+        "请设置 {name}=expandable_segments:True: 重放表明这样只预留 {size}; 或在尺寸变化处调用 empty_cache()。"
+    ),
+    "Copy to memory that is not pinned, pin one buffer for all, or set {name}=pinned_max_cached_size_mb:1"
+    "[ (PyTorch 2.13 or later)].": (
+        "请复制到非锁页内存, 或为全部数据锁定一个缓冲区, 或设置 {name}=pinned_max_cached_size_mb:1[ (PyTorch 2.13 或更高版本)]。"
+    ),
     "overwritten as declared: {size} at {site}, {said}": "按声明改写: {size}, 位于 {site}, {said}",
     "overwritten as declared: {size}, {said}": "按声明改写: {size}, {said}",
     "overwritten as declared: at {site}, {said}": "按声明改写: 位于 {site}, {said}",

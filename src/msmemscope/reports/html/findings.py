@@ -140,6 +140,7 @@ def _site_content(
         (verdict.processes[0], FoundSite(verdict.kind, site, "", ())),
     )
     is_merged = len(verdict.processes) > 1
+    advice = (("remedy", verdict.remedy),) if verdict.remedy and (site, size) == _sites_of(verdict)[0] else ()
     what = "saved by fixing all of it" if verdict.kind is VerdictKind.INEFFICIENT else "bytes"
     total = ((f"{what}, all together" if is_merged else what, format_bytes(size)),) if size else ()
     if is_merged and known.facts:
@@ -148,7 +149,9 @@ def _site_content(
     native = [shown(line) for line in known.native_stack.splitlines()[:_MOST_FRAMES]]
     return {
         "label": shown(short_site(site)) if site else "",
-        "facts": [[heading, shown(value, _MOST_LETTERS)] for heading, value in (*total, *known.facts) if value],
+        "facts": [
+            [heading, shown(value, _MOST_LETTERS)] for heading, value in (*advice, *total, *known.facts) if value
+        ],
         "source": excerpts.number(site) if site else None,
         "holder": _holder(known.held_by, frames),
         "frames": frames,

@@ -13,6 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from msmemscope.analysis.host.pinned_settings import COMMON
+from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth
 from msmemscope.analysis.peak.candidates import Candidate
 from msmemscope.analysis.peak.cause_words import (
     Cause,
@@ -39,13 +41,15 @@ from msmemscope.model.place import Place
 from msmemscope.model.pools import Pool
 from msmemscope.recording import Recording
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
+from msmemscope.reports import host_growth_words
+from msmemscope.reports.host_growth_words import pinned_growth_remedy
 from msmemscope.reports.html.chinese import CHINESE
 from msmemscope.reports.html.chinese_forms import CHINESE_FORMS
 from msmemscope.reports.html.document import ProcessPart, report_document
 from msmemscope.reports.html.phrases import NAMES, Phrases
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.words import LANGUAGES
-from msmemscope.reports.reserved_report import why_idle
+from msmemscope.reports.reserved_report import remedy, why_idle
 from msmemscope.reports.verdict import Verdict, VerdictKind
 from tests.fakes.traces import Trace
 from tests.support.english import english
@@ -309,6 +313,24 @@ def test_what_a_recording_leaves_out_is_said(facts: Mapping[str, tuple[str, ...]
         for need in Need:
             texts |= {*recorded.why_missing(need), *recorded.not_chosen(need), *recorded.for_a_part(need)}
     assert texts
+    assert not (found := untranslated(texts)), "\n".join(found)
+
+
+def test_every_remedy_is_said() -> None:
+    """Of host memory, of pinned memory, and of memory that is reserved and idle."""
+    idle = IdleMemory(0, Pool.PTA, IdleCause.SIZES, 1 << 26, 1 << 28, 1 << 27, pl.DataFrame(), settings_variable=COMMON)
+    texts = {
+        text for name, text in vars(host_growth_words).items() if name.endswith("_REMEDY") and isinstance(text, str)
+    }
+    assert len(texts) > 5
+    texts |= {
+        remedy(dataclasses.replace(idle, cause=cause, is_given_back=back))
+        for cause in IdleCause
+        for back in (False, True)
+    }
+    texts |= {
+        pinned_growth_remedy(PinnedGrowth(1, 9, 1 << 20, "", name)) for name in (COMMON, "PYTORCH_NPU_ALLOC_CONF")
+    }
     assert not (found := untranslated(texts)), "\n".join(found)
 
 
