@@ -188,6 +188,11 @@ std::uint64_t live_bytes(int pool, int device) {
     return recorder::live_bytes(static_cast<format::Pool>(pool), static_cast<format::Device>(device));
 }
 
+bool follow_older_block(int pool, int device, std::uint64_t address, std::uint64_t size) {
+    return recorder::follow_older_block(static_cast<format::Pool>(pool), static_cast<format::Device>(device), address,
+                                        size);
+}
+
 // (total, free) in bytes, or None.
 nb::object device_memory(unsigned device) {
     MemoryBytes memory{};
@@ -279,6 +284,8 @@ NB_MODULE(_native, module) {
     module.def("recorded_live_blocks", &recorded_live_blocks,
                nb::sig("def recorded_live_blocks() -> list[tuple[int, int, int]]"),
                "Blocks that are alive and have a record: address, bytes, sequence number.");
+    module.def("follow_older_block", &follow_older_block, nb::arg("pool"), nb::arg("device"), nb::arg("address"),
+               nb::arg("size"), "Follows a block that is older than our hooks; False if that is done, or events are collected.");
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support import tool
 from tests.support.ascend import PROGRAMS
+from tests.support.targets import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,3 +52,20 @@ def test_a_pool_that_was_there_before_us_is_not_observed(vnpu_environment: dict[
         "msmemscope: npu not observed: torch_npu had set up its memory pool before msmemscope was there (import msmemscope "
         "before the first NPU tensor)"
     ) in _said(run.stderr)
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_an_npu_that_was_in_use_before_somebody_attached_is_not_observed(
+    vnpu_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """The first line says so, and the program goes on."""
+    program = "import sys, torch, torch_npu\ntensor = torch.ones(9, device='npu')\nprint('ready', flush=True)\nsys.stdin.readline()\nprint(tensor.sum().item())"
+    command = [sys.executable, "-c", program]
+    variables = environment(**vnpu_environment)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=variables) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        options = ["--for=0.5s", "--device=npu", f"--output={tmp_path}"]
+        run = tool.run([*tool.TOOL, "attach", str(running.pid), *options], output=tmp_path)
+        assert running.communicate("\n", timeout=60)[0] == "9.0\n"
+    assert "npu not observed: torch_npu had set up its memory pool before" in " ".join(run.stderr.split()), run.stderr

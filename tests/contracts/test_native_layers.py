@@ -19,6 +19,7 @@ MAY_INCLUDE: Final = {
     "watch": ("core",),
     "sources": ("core", "interpose", "watch"),
     "offline": (),
+    "attach": (),
     "preload": ("core", "interpose", "watch"),
     "bindings": ("core", "interpose", "watch", "sources", "offline"),
 }

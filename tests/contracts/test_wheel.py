@@ -32,6 +32,7 @@ NEEDED_PATTERNS = (
             "ascend_kernel_hook",
             "atb_abi_0_hook",
             "atb_abi_1_hook",
+            "msmemscope_attach",
         )
     ),
     r"msmemscope/_native\..*so",

@@ -110,6 +110,17 @@ void observe_allocation(format::Pool pool, format::Device device, std::uint64_t 
     }
 }
 
+bool follow_older_block(format::Pool pool, format::Device device, std::uint64_t address,
+                        std::uint64_t size_bytes) noexcept {
+    LiveBlock block{};
+    const ProcessState* const state = process_state;
+    if (state == nullptr || is_selected(kSelectAlloc) || state->live_blocks.find(pool, address, block)) {
+        return false;
+    }
+    observe_allocation(pool, device, address, size_bytes, CallSite{});
+    return true;
+}
+
 namespace {
 
 // Takes a block out of those that are alive. False: it is not a block of this pool, or older than our observation.

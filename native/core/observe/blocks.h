@@ -30,6 +30,11 @@ std::uint64_t append_with_stacks(const RecordingScope& scope, Event event, const
 void observe_allocation(format::Pool pool, format::Device device, std::uint64_t address, std::uint64_t size_bytes,
                         const CallSite& site, std::uint32_t attributes = 0) noexcept;
 
+// A block that is older than our hooks, while nothing is collected: follows it, unless it is followed already. What
+// refers to it must keep it alive meanwhile.
+bool follow_older_block(format::Pool pool, format::Device device, std::uint64_t address,
+                        std::uint64_t size_bytes) noexcept;
+
 // A block is about to be freed: to be called before the real free, because another thread may be given
 // the address right after it. Addresses that are no live block of the pool are passed over.
 void observe_free(format::Pool pool, std::uint64_t address, const CallSite& site) noexcept;

@@ -61,6 +61,7 @@ class Session:
         os.register_at_fork(after_in_child=self._renew_in_child)
         self._config: Config | None = None
         self._defaults: Config | None = None
+        self._first_keywords: dict[str, Any] = {}
         self._is_launched = False
         self._has_begun = False
         self._is_tracing = False
@@ -89,7 +90,7 @@ class Session:
     def config(self) -> Config:
         """The settings in force; the first access decides where they come from."""
         if self._config is None:
-            self._config = self._defaults = self._settle_config()
+            self._config = self._settle_config()
         return self._config
 
     @property
@@ -130,8 +131,12 @@ class Session:
             if was_not_chosen(inherited):
                 self._is_left_out = True
                 return dataclasses.replace(config, events=frozenset(), unwritten=frozenset())
+            self._defaults = config
         else:
-            config = Config(session=new_session(), collect_mode=CollectMode.DEFERRED)
+            self._defaults = Config(session=new_session(), collect_mode=CollectMode.DEFERRED)
+            # Hooks are installed with the settings that the program chooses: what the defaults leave out is not noted.
+            chosen = with_keywords(self._defaults, self._first_keywords)
+            config = dataclasses.replace(chosen, collect_mode=CollectMode.DEFERRED)
             atexit.register(_finish_at_exit)
             _native.note_fact("observed.python", sys.version.partition(" ")[0])
         if not self._is_launched or _native.settings_text() != inherited:
@@ -143,6 +148,8 @@ class Session:
     def configure(self, **keywords: Any) -> None:
         """Choose what is collected from now on; see `config`."""
         with self._lock:
+            if self._config is None:
+                self._first_keywords = keywords
             self.begin_launched()
             before = self.config
             if self._is_left_out:

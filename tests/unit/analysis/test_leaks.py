@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from msmemscope.analysis.leaks.step_leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.model.devices import DEVICE_CPU
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import Pool
 from tests.fakes.traces import EVENT_NS, Trace
 from tests.support.nightly import examples
@@ -434,3 +434,16 @@ def test_a_bound_of_nonsense_is_none() -> None:
         trace.holder(trace.malloc(100, "/home/me/keep.py(3): main"), f"main.last[{step} of at most {10**30}]")
         trace.step()
     assert find_step_leaks(trace.recording()).leaked.height == 4
+
+
+def test_blocks_of_the_time_between_two_collections_are_of_no_step() -> None:
+    """Where collection begins again, they appear all at once: nobody knows when they were allocated."""
+    trace = Trace()
+    for step in range(8):
+        trace.malloc(100, "/home/me/keep.py(3): main")
+        if step == 4:
+            for _ in range(50):
+                trace.malloc(1000, flags=EventFlag.SHADOW)
+        trace.step()
+    (site,) = find_step_leaks(trace.recording()).leaking_sites.rows(named=True)
+    assert (site["site"], site["growth_bytes_per_step"]) == ("/home/me/keep.py(3): main", 100)

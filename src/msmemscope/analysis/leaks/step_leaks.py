@@ -38,7 +38,7 @@ from msmemscope.analysis.leaks.sites import (
     with_pinned_sizes_apart,
 )
 from msmemscope.analysis.remark import Remark
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.holders import BOUNDED_INDEX
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.holders import (
@@ -306,7 +306,9 @@ def _fill_containers(judged: pl.DataFrame) -> pl.Series:
 def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
     """Return the blocks of any step that were alive at the end of the step after their own, with all their columns."""
     placed = with_steps(recording.blocks, bounds)
-    blocks = placed.filter((pl.col("step") >= WARM_UP_STEPS) & (pl.col("last_end") > pl.col("step")))
+    # Where collection begins again, blocks of the time between have no step of their own.
+    is_of_step = (pl.col("step") >= WARM_UP_STEPS) & ((pl.col("flags") & int(EventFlag.SHADOW)) == 0)
+    blocks = placed.filter(is_of_step & (pl.col("last_end") > pl.col("step")))
     sites = call_sites(recording, blocks).with_columns(site_id=pl.col("site_path").rank("dense").cast(pl.UInt32))
     launches = recording.events.filter(pl.col("kind") == EventKind.KERNEL_LAUNCH)["sequence"]
     end_ns = _last_end_ns(recording, bounds)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 VERBS_BY_PURPOSE: Final[Mapping[str, Mapping[str, str]]] = {
     "While a program runs, or where it was killed": {
+        "attach": "Record a program that runs already, and let it go again.",
         "live": "Watch what a running program has in use, second by second.",
         "recover": "Write the results of a run that was killed or has processes left.",
     },
@@ -74,7 +75,6 @@ VERBS: Final[Mapping[str, str]] = {
 
 
 VERBS_OF_OTHERS: Final[Mapping[str, str]] = {
-    "attach": "msmemscope live watches a program that runs under msmemscope",
     "flamegraph": "msmemscope report writes a page with the stacks; msmemscope export --to=flamegraph writes them for flamegraph.pl",
     "parse": "msmemscope events writes an event log as text",
     "record": "msmemscope python train.py runs a program and records it",

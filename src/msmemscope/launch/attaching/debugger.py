@@ -1,0 +1,199 @@
+"""gdb, driven line by line: it stops a process for a moment, loads a library into it, calls a function, and lets it go.
+
+The thread that loads the library must hold no lock of the C library's allocator or loader. One that waits in a system
+call holds none. Where none waits, gdb lets the process run until a thread is about to call `malloc`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from typing import IO, TYPE_CHECKING, Final, cast
+
+from msmemscope.errors import MsmemscopeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msmemscope.launch.attaching.target_process import TargetProcess
+
+NO_DEBUGGER: Final = "attaching needs gdb, which is not installed"
+_MARK: Final = "msmemscope: said"
+_ANSWER_S: Final = 60.0
+"""For one command: gdb reads the symbols of large libraries."""
+_ALLOCATION_S: Final = 5.0
+_RESULT: Final = re.compile(r"\$\d+ = (-?\d+)\s*$", re.MULTILINE)
+_SETTINGS: Final = (
+    "pagination off",
+    "confirm off",
+    "unwindonsignal on",
+    "breakpoint pending on",
+    "print thread-events off",
+)
+_STATUSES: Final = {
+    1: "there is no Python in it, or it has not begun or is ending",
+    2: "the path of the folder for temporary files is too long",
+    3: "somebody is attached to it already",
+    4: "it can start no further thread",
+    5: "it cannot read the folder for temporary files",
+}
+"""Of `msmemscope_attach` in native/attach/run_in_process.cpp."""
+
+
+class AttachError(MsmemscopeError):
+    """A process could not be attached to; it goes on as it was."""
+
+
+def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
+    """Load the library into a process and have it begin.
+
+    Args:
+        target: The process.
+        library: `libmsmemscope_attach.so`.
+        argument: Of `msmemscope_attach`: a path without quotes.
+
+    Returns:
+        The seconds for which the process stood still, at most.
+
+    Raises:
+        AttachError: It could not be done. The process goes on.
+    """
+    if shutil.which("gdb") is None:
+        hint = "apt-get install gdb, or pip install gdb-static; or start the program as msmemscope python ..."
+        raise AttachError(NO_DEBUGGER, hint=hint)
+    with contextlib.closing(_Gdb()) as gdb:
+        for setting in _SETTINGS:
+            gdb.ask(f"set {setting}")
+        began_s = time.monotonic()
+        said = gdb.ask(f"attach {target.process_id}")
+        if "ttach" in said and ("not permitted" in said or "ptrace:" in said or "Could not attach" in said):
+            message = f"process {target.process_id} may not be traced"
+            hint = (
+                "a container needs --cap-add=SYS_PTRACE; elsewhere sysctl kernel.yama.ptrace_scope=0, or run msmemscope as "
+                "root; nobody else may trace it at the same time"
+            )
+            raise AttachError(message, hint=hint)
+        try:
+            for name in ("libc", "libdl", "ld-linux", "musl"):
+                gdb.ask(f"sharedlibrary {name}")
+            _choose_thread(gdb, target)
+            if not gdb.number(f'call (long)((void*(*)(const char*,int))dlopen)("{library}", 2)'):
+                message = f"process {target.process_id} could not load {library}"
+                raise AttachError(message, hint="is that file readable for the process?")
+            gdb.ask("sharedlibrary libmsmemscope_attach")
+            status = gdb.number(f'call (int)((int(*)(const char*))msmemscope_attach)("{argument}")')
+        finally:
+            gdb.ask("delete")
+            gdb.ask("detach")
+        if status:
+            message = f"process {target.process_id} was left alone: {_STATUSES.get(status, f'status {status}')}"
+            raise AttachError(message)
+        return time.monotonic() - began_s
+
+
+def _choose_thread(gdb: _Gdb, target: TargetProcess) -> None:
+    """Make gdb look at a thread that holds no lock."""
+    for thread in target.waiting_threads():
+        found = re.search(r"Thread (\d+) has target id", gdb.ask(f"thread find LWP {thread}"), re.MULTILINE)
+        if found is not None and "Switching to thread" in gdb.ask(f"thread {found[1]}"):
+            return
+    gdb.ask("tbreak malloc")
+    gdb.ask("tbreak calloc")
+    if not gdb.runs_until_stop(_ALLOCATION_S):
+        message = f"process {target.process_id} gave no safe moment within {_ALLOCATION_S:.0f} s"
+        raise AttachError(message, hint="no thread of it waits or allocates; try again")
+    gdb.ask("delete")
+
+
+class _Gdb:
+    """A gdb that reads commands from us."""
+
+    def __init__(self) -> None:
+        command = ["gdb", "-nx", "-nh", "-q", "-iex", "set auto-solib-add off", "-iex", "set auto-load off"]
+        self._process = subprocess.Popen(
+            command,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # The keys of a terminal are for us. A debugger that asks servers for symbols takes minutes.
+            start_new_session=True,
+            env={**os.environ, "DEBUGINFOD_URLS": "", "LC_ALL": "C"},
+        )
+        self._input, self._output = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        self._marks = 0
+
+    def close(self) -> None:
+        """End it; it lets the process go."""
+        with contextlib.suppress(OSError, AttachError):
+            self._send("quit")
+        try:
+            self._process.wait(timeout=_ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._input, self._output):
+            with contextlib.suppress(OSError):
+                stream.close()
+
+    def ask(self, command: str) -> str:
+        """Return what a command prints."""
+        self._send(command)
+        return self._answer(_ANSWER_S)
+
+    def number(self, command: str) -> int:
+        """Return the number that a call returns.
+
+        Raises:
+            AttachError: It returned none.
+        """
+        said = self.ask(command)
+        found = _RESULT.search(said)
+        if found is None:
+            message = f"gdb could not call into the process: {' '.join(said.split())[:200]}"
+            raise AttachError(message)
+        return int(found[1])
+
+    def runs_until_stop(self, seconds: float) -> bool:
+        """Let the process run until a breakpoint; stop it and return False if none came in time."""
+        self._send("continue")
+        try:
+            self._answer(seconds)
+        except AttachError:
+            self._process.send_signal(signal.SIGINT)
+            self._answer(_ANSWER_S)
+            return False
+        return True
+
+    def _send(self, command: str) -> None:
+        self._marks += 1
+        try:
+            self._input.write(f"{command}\necho {_MARK} {self._marks}\\n\n".encode())
+            self._input.flush()
+        except OSError as error:
+            message = "gdb has ended unexpectedly"
+            raise AttachError(message) from error
+
+    def _answer(self, seconds: float) -> str:
+        """What gdb prints until the mark behind the last command."""
+        mark = f"{_MARK} {self._marks}\n".encode()
+        descriptor = self._output.fileno()
+        until_s = time.monotonic() + seconds
+        said = b""
+        while mark not in said:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or not select.select([descriptor], [], [], left_s)[0]:
+                message = f"gdb did not answer within {seconds:.0f} s"
+                raise AttachError(message)
+            more = os.read(descriptor, 1 << 16)
+            if not more:
+                message = "gdb has ended unexpectedly"
+                raise AttachError(message)
+            said += more
+        return said.partition(mark)[0].decode(errors="replace")

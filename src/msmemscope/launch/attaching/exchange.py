@@ -1,0 +1,130 @@
+"""The folder over which we and the library in the process talk: two pieces of Python, a lock, and what came of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_BEGIN: Final = """\
+import json, os, sys
+status = {{}}
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "msmemscope":
+            from importlib.util import spec_from_file_location
+            folders = {folders!r}
+            return spec_from_file_location(name, folders[0] + "/__init__.py", submodule_search_locations=folders)
+try:
+    if sys.version_info[:2] != {version!r}:
+        raise RuntimeError("it runs Python %d.%d" % sys.version_info[:2])
+    sys.meta_path.insert(0, Finder)
+    try:
+        import msmemscope
+    finally:
+        sys.meta_path.remove(Finder)
+    from msmemscope.capture.session import session
+    if session.is_tracing:
+        raise RuntimeError("it collects by itself: it has called msmemscope.start()")
+    session.writes_results = False
+    msmemscope.config(**{settings!r})
+    from msmemscope.capture.older_blocks import follow_older_blocks
+    follow_older_blocks()
+    msmemscope.start()
+except RuntimeError as error:
+    status["error"] = str(error)
+except BaseException as error:
+    status["error"] = "%s: %s" % (type(error).__name__, error)
+{report}
+"""
+"""Runs in the process, in a thread of its own. Whatever goes wrong is told to us, and nothing is printed there."""
+_END: Final = """\
+import json, os
+status = {{}}
+try:
+    import msmemscope
+    from msmemscope import _native
+    msmemscope.stop()
+    status["directory"] = _native.capture_directory()
+except BaseException as error:
+    status["error"] = "%s: %s" % (type(error).__name__, error)
+{report}
+"""
+_REPORT: Final = """\
+try:
+    with open({name!r} + ".part", "w") as file:
+        json.dump(status, file)
+    os.replace({name!r} + ".part", {name!r})
+except OSError:
+    pass
+"""
+_BEGUN: Final = "begun.json"
+_ENDED: Final = "ended.json"
+_STOP: Final = "stop"
+
+
+class Exchange:
+    """A folder that the process can read and write.
+
+    Args:
+        user_id: Of the process.
+        settings: Keyword arguments of `msmemscope.config`.
+        folders: The folder of the package, and that of the compiled extension if it is another one.
+        version: Of the Python that this msmemscope was built for: `(3, 11)`.
+    """
+
+    def __init__(
+        self, user_id: int, settings: Mapping[str, str], folders: Sequence[str], version: tuple[int, int]
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="msmemscope-attach-"))
+        values = {"settings": dict(settings), "folders": [*folders], "version": version}
+        self._write_code("begin.py", _BEGIN.format(**values, report=_REPORT.format(name=str(self.folder / _BEGUN))))
+        self._write_code("end.py", _END.format(report=_REPORT.format(name=str(self.folder / _ENDED))))
+        self._write("alive", "")
+        self._lock = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)  # free as soon as we are gone
+        if user_id != os.geteuid():
+            for path in (self.folder, *self.folder.iterdir()):
+                os.chown(path, user_id, -1)
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def _write_code(self, name: str, code: str) -> None:
+        """As one statement, with a namespace of its own."""
+        self._write(name, f"exec({code!r}, {{}})\n")
+
+    @property
+    def begun(self) -> dict[str, Any] | None:
+        """The outcome of the begin; None before it."""
+        return self._status(_BEGUN)
+
+    @property
+    def ended(self) -> dict[str, Any] | None:
+        """The outcome of the end; None before it."""
+        return self._status(_ENDED)
+
+    def _status(self, name: str) -> dict[str, Any] | None:
+        try:
+            content = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else {}
+
+    def stop(self) -> None:
+        """Have the process end its part."""
+        with contextlib.suppress(OSError):
+            (self.folder / _STOP).touch()
+
+    def close(self) -> None:
+        """Remove the folder; a thread in the process that finds it gone ends as well."""
+        os.close(self._lock)
+        shutil.rmtree(self.folder, ignore_errors=True)
