@@ -1,7 +1,8 @@
-// Loaded by a debugger into a Python process that nobody prepared: runs two pieces of Python there, with a pause between.
+// Loaded by a debugger into a Python process that nobody prepared: runs two pieces of Python there, with a pause
+// between.
 //
-// `msmemscope attach` makes a folder with begin.py and end.py, holds a lock on `alive`, and makes `stop` when the time is
-// up. A thread of ours runs begin.py, waits, and runs end.py. While it waits it does not need the interpreter. If
+// `msmemscope attach` makes a folder with begin.py and end.py, holds a lock on `alive`, and makes `stop` when the time
+// is up. A thread of ours runs begin.py, waits, and runs end.py. While it waits it does not need the interpreter. If
 // whoever attached is gone, the lock is free, and the end comes as well.
 //
 // Nothing but the C library and the interpreter is used. The thread that the debugger has stopped reads two small files

@@ -285,7 +285,8 @@ NB_MODULE(_native, module) {
                nb::sig("def recorded_live_blocks() -> list[tuple[int, int, int]]"),
                "Blocks that are alive and have a record: address, bytes, sequence number.");
     module.def("follow_older_block", &follow_older_block, nb::arg("pool"), nb::arg("device"), nb::arg("address"),
-               nb::arg("size"), "Follows a block that is older than our hooks; False if that is done, or events are collected.");
+               nb::arg("size"),
+               "Follows a block that is older than our hooks; False if that is done, or events are collected.");
     module.def("live_bytes", &live_bytes, nb::arg("pool"), nb::arg("device"), "Bytes of live blocks.");
     module.def("physical_device", &acl::physical_device, nb::arg("logical"),
                "The driver's number of an NPU that the program knows by another one; -1 if there is none.");
