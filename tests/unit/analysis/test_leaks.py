@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.analysis.leaks.step_leaks import Confidence, Fate, StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventFlag, EventKind
@@ -447,3 +448,12 @@ def test_blocks_of_the_time_between_two_collections_are_of_no_step() -> None:
         trace.step()
     (site,) = find_step_leaks(trace.recording()).leaking_sites.rows(named=True)
     assert (site["site"], site["growth_bytes_per_step"]) == ("/home/me/keep.py(3): main", 100)
+
+
+def test_older_blocks_alone_do_not_say_that_nothing_leaks() -> None:
+    """Another tool took the allocations away from us, and steps were seen."""
+    trace = Trace()
+    trace.malloc(1000, flags=EventFlag.SHADOW)
+    for _ in range(12):
+        trace.step()
+    assert find_leaks(trace.recording()).coverage.missing == ("no allocations were recorded but older ones",)

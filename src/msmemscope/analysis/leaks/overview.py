@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
+from msmemscope.analysis.coverage import Coverage, Subject, recorded_coverage
 from msmemscope.analysis.host.copied_pages import CopiedPages, find_copied_pages
 from msmemscope.analysis.leaks.between_marks import MARK_POSITION, MARK_TEXT
 from msmemscope.analysis.leaks.cycles import WaitingCycles, find_waiting_cycles
@@ -21,7 +21,7 @@ from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_gr
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need, Recorded
-from msmemscope.model.events import EventKind
+from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.sources import CPU_SOURCES, DEVICE_SOURCES
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ SUBJECT: Final = Subject(
 
 _HOST_SUBJECT: Final = Subject("Growth of host memory", needed=(Need.HOST_SAMPLES,), helpful=(Need.STACKS,))
 """The same of a program without tensors, whose host memory alone is known."""
+
+
+ONLY_OLDER: Final = "no allocations were recorded but older ones"
 
 
 def subject_of(recorded: Recorded) -> Subject:
@@ -122,6 +125,14 @@ class LeakOverview:
         return self.step_leaks.to_polars()
 
 
+def _coverage(recording: Recording) -> Coverage:
+    recorded = Recorded.of(recording)
+    coverage = recorded_coverage(subject_of(recorded), recorded, recording.coverage)
+    # Another tool can take the allocations away from us.
+    is_older = (recording.blocks["flags"] & int(EventFlag.SHADOW)) != 0
+    return coverage.without_answer((ONLY_OLDER,)) if len(is_older) and is_older.all() else coverage
+
+
 def find_leaks(
     recording: Recording, *, options: StepLeakOptions | None = None, growth: GrowthOptions | None = None
 ) -> LeakOverview:
@@ -146,6 +157,6 @@ def find_leaks(
         None if host_growth is not None else rise_over_few_steps(recording),
         rules_out_growth(recording),
         find_pinned_growth(recording),
-        coverage_of(subject_of(Recorded.of(recording)), recording),
+        _coverage(recording),
         find_copied_pages(recording),
     )

@@ -28,6 +28,8 @@ _MARK: Final = "msmemscope: said"
 _ANSWER_S: Final = 60.0
 """For one command: gdb reads the symbols of large libraries."""
 _ALLOCATION_S: Final = 5.0
+_TRIES: Final = 20
+_BETWEEN_TRIES_S: Final = 0.037
 _RESULT: Final = re.compile(r"\$\d+ = (-?\d+)\s*$", re.MULTILINE)
 _SETTINGS: Final = (
     "pagination off",
@@ -71,8 +73,7 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
         for setting in _SETTINGS:
             gdb.ask(f"set {setting}")
         began_s = time.monotonic()
-        said = gdb.ask(f"attach {target.process_id}")
-        if "ttach" in said and ("not permitted" in said or "ptrace:" in said or "Could not attach" in said):
+        if not _attach(gdb, target):
             message = f"process {target.process_id} may not be traced"
             hint = (
                 "a container needs --cap-add=SYS_PTRACE; elsewhere sysctl kernel.yama.ptrace_scope=0, or run msmemscope as "
@@ -95,6 +96,16 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
             message = f"process {target.process_id} was left alone: {_STATUSES.get(status, f'status {status}')}"
             raise AttachError(message)
         return time.monotonic() - began_s
+
+
+def _attach(gdb: _Gdb, target: TargetProcess) -> bool:
+    """Stop the process; a profiler that samples it holds it for moments only."""
+    for _ in range(_TRIES):
+        said = gdb.ask(f"attach {target.process_id}")
+        if not any(word in said for word in ("not permitted", "ptrace:", "Could not attach")):
+            return True
+        time.sleep(_BETWEEN_TRIES_S)
+    return False
 
 
 def _choose_thread(gdb: _Gdb, target: TargetProcess) -> None:
@@ -181,7 +192,7 @@ class _Gdb:
             raise AttachError(message) from error
 
     def _answer(self, seconds: float) -> str:
-        """What gdb prints until the mark behind the last command."""
+        """Return the lines that gdb prints until the mark behind the last command."""
         mark = f"{_MARK} {self._marks}\n".encode()
         descriptor = self._output.fileno()
         until_s = time.monotonic() + seconds

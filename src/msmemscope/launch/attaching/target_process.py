@@ -1,4 +1,4 @@
-"""What is known of a process before anything is done to it, and why it cannot be attached to."""
+"""The known facts of a process before anything is done to it, and why it cannot be attached to."""
 
 from __future__ import annotations
 
