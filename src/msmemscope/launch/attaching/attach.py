@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 ATTACH_LIBRARY: Final = "lib64/libmsmemscope_attach.so"
 _POLL_S: Final = 0.05
-_BEGIN_S: Final = 30.0
-"""A program can hold Python's lock for long: until it gives it away nothing of ours runs."""
+_PATIENCE_S: Final = 5.0
+_BEGIN_S: Final = 180.0
+"""A program can hold Python's lock for long, again and again: our code needs it for each module that it imports."""
 _TIMES_OF_COUNTING: Final = 4
 """By which the pause is longer than counting steps takes: the log is read for it."""
 _COUNTED: Final = (*STEP_KINDS, EventKind.START_TRACE)
@@ -99,12 +100,17 @@ def _library(folders: Sequence[str]) -> Path:
 
 
 def _wait_for_begin(target: TargetProcess, exchange: Exchange) -> None:
-    until_s = time.monotonic() + _BEGIN_S
+    began_s = time.monotonic()
+    is_told = False
     while exchange.begun is None:
         if not target.is_alive():
             message = f"process {target.process_id} has ended"
             raise AttachError(message)
-        if time.monotonic() >= until_s:
+        waited_s = time.monotonic() - began_s
+        if waited_s >= _PATIENCE_S and not is_told:
+            is_told = True
+            messages.note(f"process {target.process_id} is in a long call; waiting until it lets Python code run")
+        if waited_s >= _BEGIN_S:
             exchange.stop()
             message = f"process {target.process_id} did not let Python code run for {_BEGIN_S:.0f} s"
             raise AttachError(message, hint="it holds Python's lock in a long call; try again when that has returned")
