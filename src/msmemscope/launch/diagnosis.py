@@ -56,6 +56,7 @@ def diagnose(config: Config) -> Iterator[Finding]:
     yield from diagnose_ascend(os.environ)
     yield from diagnose_cuda(os.environ)
     yield from _check_environment()
+    yield _check_debugger()
     yield from _check_output(Path(config.output))
     if core_works:
         yield _self_test(config)
@@ -133,6 +134,13 @@ def _check_torch() -> Iterator[Finding]:
         yield Finding(Status.WARN, "libc10.so", detail, "blocks of CPU tensors are not seen with this build of PyTorch")
     else:
         yield Finding(Status.OK, "libc10.so", "posix_memalign and free can be observed")
+
+
+def _check_debugger() -> Finding:
+    path = shutil.which("gdb")
+    if path is None:
+        return Finding(Status.MISSING, "gdb", "not in PATH", "only needed for msmemscope attach")
+    return Finding(Status.OK, "gdb", f"{path}, for msmemscope attach")
 
 
 def _check_environment() -> Iterator[Finding]:

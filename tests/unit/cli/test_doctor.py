@@ -97,3 +97,15 @@ def test_functions_that_a_library_calls() -> None:
     assert "malloc" in imported_functions(library)
     assert "malloc" not in exported_functions(library)
     assert "__cxa_throw" in exported_functions(library)
+
+
+@pytest.mark.parametrize("folder", ["", "bin"])
+def test_a_debugger_is_for_attaching_only(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one everything else works."""
+    if folder:
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "gdb").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / folder))
+    found = findings(Config(output=str(tmp_path / "output")))["gdb"]
+    assert (found.status is Status.OK, found.is_fatal) == (bool(folder), False)
+    assert "msmemscope attach" in f"{found.detail} {found.advice}"
