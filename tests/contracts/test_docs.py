@@ -37,6 +37,7 @@ RUN_ELSEWHERE = {
     'eval "$(msmemscope env)"': "tests/ascend/test_preload_environment.py",
     'eval "$(msmemscope env --unset)"': "tests/ascend/test_preload_environment.py",
     "python train.py": "tests/ascend/test_preload_environment.py, with another program",
+    "msmemscope metrics memscopeDumpResults --prometheus=127.0.0.1:9464": "tests/integration/test_metrics.py",
     "msmemscope attach 4242 --for=60s": "tests/integration/test_attach.py",
     "make test": "continuous integration",
     "make test-nightly": "each night",

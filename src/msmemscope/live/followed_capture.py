@@ -18,6 +18,7 @@ from msmemscope.live.site_texts import SiteTexts
 from msmemscope.live.snapshot import FailedNow, HostNow, Life, OwnerInUse, PoolNow, ProcessNow, SiteInUse
 from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventFlag
+from msmemscope.model.place import Place
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.call_sites import STACK_COLUMNS
 
@@ -63,6 +64,11 @@ class FollowedCapture:
     def process_id(self) -> int:
         """The process, 0 if its header does not say."""
         return self._log.header.process_id
+
+    @property
+    def place(self) -> Place:
+        """Where the process stands in its job, as far as it has said."""
+        return Place.from_facts(self._log.definitions.facts)
 
     @property
     def is_alive(self) -> bool:
