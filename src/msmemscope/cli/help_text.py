@@ -16,8 +16,6 @@ _INDENT = " " * 6
 MOST_USED: Final = (
     ("--device=npu:0,cpu", "Observe these; by default all NPUs, or else the CPU."),
     ("--events=alloc,free", "Record these; also launch, access, traceback, allocator."),
-    ("--steps=2,3", "Record these steps only."),
-    ("--analysis=decompose", "Say what memory is made of: weights, activations, ..."),
     ("--watch=auto", "Find the operator that wrote where it may not."),
     ("--report", "Also write an HTML page when the program has ended."),
     ("--output=DIR", "Write the results there, not into memscopeDumpResults."),
