@@ -32,7 +32,7 @@ TIMES: Final = 100 if NIGHT else 3
 
 
 @contextlib.contextmanager
-def running(kind: str, *steps: int, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
+def running(kind: str, *steps: object, python: str = sys.executable) -> Iterator[subprocess.Popen[str]]:
     """The program as one of its kinds, when it has begun; it is ended at last."""
     command = [python, str(PROGRAM), kind, *map(str, steps)]
     with subprocess.Popen(
@@ -89,6 +89,16 @@ def test_a_program_that_never_waits_computes_the_same(tmp_path: Path) -> None:
         found = ended(program)
     with running("busy", steps) as alone:
         assert found["losses"] == ended(alone)["losses"]
+
+
+@needs_gdb
+def test_a_program_that_makes_python_objects_alone(tmp_path: Path) -> None:
+    """Its one thread neither waits nor calls the C library's allocator."""
+    until = tmp_path / "until"
+    with running("spinning", 1, until) as program:
+        attach(program, tmp_path, "--for=0.5s")
+        until.touch()
+        ended(program)
 
 
 @needs_gdb

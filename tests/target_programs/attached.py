@@ -1,6 +1,6 @@
 """Programs that somebody attaches to while they run.
 
-Usage: attached.py KIND [STEPS]. Without STEPS it goes on until a line comes on stdin. At the end it prints the losses of all
+Usage: attached.py KIND [STEPS [FILE]]. Without STEPS it goes on until a line comes on stdin. At the end it prints the losses of all
 steps as one number, how many threads it has, and how many descriptors.
 """
 
@@ -65,6 +65,14 @@ def call_for_long() -> None:
         keep()
 
 
+def spin(until: Path) -> None:
+    """Make Python objects alone, which the C library's allocator hears nothing of, until there is a file."""
+    while not until.exists():
+        for number in range(1_000_000):
+            [str(number)]
+        keep()
+
+
 def main() -> None:
     """Run as one of the kinds."""
     torch.set_num_threads(1)
@@ -85,6 +93,8 @@ def main() -> None:
             one.start()
         for one in every:
             one.join()
+    elif kind == "spinning":
+        spin(Path(sys.argv[3]))
     elif kind == "long_call":
         call_for_long()
     threads, descriptors = (len([*(Path("/proc/self") / name).iterdir()]) for name in ("task", "fd"))

@@ -1,7 +1,7 @@
 """gdb, driven line by line: it stops a process for a moment, loads a library into it, calls a function, and lets it go.
 
 The thread that loads the library must hold no lock of the C library's allocator or loader. One that waits in a system
-call holds none. Where none waits, gdb lets the process run until a thread is about to call `malloc`.
+call holds none. Where none waits, gdb lets the process run until a thread is about to allocate.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _MARK: Final = "msmemscope: said"
 _ANSWER_S: Final = 60.0
 """For one command: gdb reads the symbols of large libraries."""
 _ALLOCATION_S: Final = 5.0
+_ALLOCATING: Final = ("malloc", "calloc", "PyObject_Malloc", "PyMem_Malloc", "PyObject_Free")
+"""Functions at whose begin a thread holds no lock of an allocator. Python's own call those of the C library rarely."""
 _TRIES: Final = 20
 _BETWEEN_TRIES_S: Final = 0.037
 _RESULT: Final = re.compile(r"\$\d+ = (-?\d+)\s*$", re.MULTILINE)
@@ -114,8 +116,9 @@ def _choose_thread(gdb: _Gdb, target: TargetProcess) -> None:
         found = re.search(r"Thread (\d+) has target id", gdb.ask(f"thread find LWP {thread}"), re.MULTILINE)
         if found is not None and "Switching to thread" in gdb.ask(f"thread {found[1]}"):
             return
-    gdb.ask("tbreak malloc")
-    gdb.ask("tbreak calloc")
+    gdb.ask("sharedlibrary libpython")
+    for function in _ALLOCATING:
+        gdb.ask(f"tbreak {function}")
     if not gdb.runs_until_stop(_ALLOCATION_S):
         message = f"process {target.process_id} gave no safe moment within {_ALLOCATION_S:.0f} s"
         raise AttachError(message, hint="no thread of it waits or allocates; try again")
