@@ -6,7 +6,9 @@ import compileall
 import functools
 import importlib.util
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -145,3 +147,18 @@ def run_alone(output: Path) -> RunUnderTool:
         return tool.run(command, **{"output": output, **how})
 
     return run
+
+
+@pytest.fixture(scope="session")
+def debugger() -> None:
+    """A gdb that may trace processes; tests that need it are skipped where there is none."""
+    if shutil.which("gdb") is None:
+        pytest.skip("gdb is not installed")
+    with subprocess.Popen(["sleep", "60"]) as program:
+        try:
+            command = ["gdb", "-nx", "-batch", "-ex", f"attach {program.pid}", "-ex", "detach"]
+            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        finally:
+            program.kill()
+    if "not permitted" in said.stderr:
+        pytest.skip("this machine lets nobody trace processes")

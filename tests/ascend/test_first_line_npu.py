@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -54,7 +53,7 @@ def test_a_pool_that_was_there_before_us_is_not_observed(vnpu_environment: dict[
     ) in _said(run.stderr)
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+@pytest.mark.usefixtures("debugger")
 def test_an_npu_that_was_in_use_before_somebody_attached_is_not_observed(
     vnpu_environment: dict[str, str], tmp_path: Path
 ) -> None:

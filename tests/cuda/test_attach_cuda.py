@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tests.cuda.conftest import ObserveCuda
 
 
-@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+@pytest.mark.usefixtures("debugger")
 def test_older_blocks_are_those_of_torch(observe_torch: ObserveCuda) -> None:
     """Their sum is torch's own counter, to the byte; the line that leaks from then on is named."""
     variables = environment(**observe_torch.runtime.variables())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 PROGRAM: Final = SOURCES / "attached.py"
-needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 TIMES: Final = 100 if NIGHT else 3
 
 
@@ -64,7 +62,7 @@ def attach(program: subprocess.Popen[str], folder: Path, *options: str) -> str:
     return said
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 def test_a_leak_of_a_running_program_is_named(tmp_path: Path) -> None:
     """With its line and its holder; attaching again records anew, and nothing is left in the program."""
     with running("training") as program:
@@ -80,7 +78,7 @@ def test_a_leak_of_a_running_program_is_named(tmp_path: Path) -> None:
     assert len([*tmp_path.glob("msmemscope_*_ascend")]) == 1
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 def test_a_program_that_never_waits_computes_the_same(tmp_path: Path) -> None:
     """It has one thread, which is let run until it allocates."""
     steps = 4000
@@ -91,7 +89,7 @@ def test_a_program_that_never_waits_computes_the_same(tmp_path: Path) -> None:
         assert found["losses"] == ended(alone)["losses"]
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 def test_a_program_that_makes_python_objects_alone(tmp_path: Path) -> None:
     """Its one thread neither waits nor calls the C library's allocator."""
     until = tmp_path / "until"
@@ -101,7 +99,7 @@ def test_a_program_that_makes_python_objects_alone(tmp_path: Path) -> None:
         ended(program)
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 @pytest.mark.parametrize("kind", ["serving", "threads", pytest.param("long_call", marks=nightly)])
 def test_programs_that_wait_and_such_with_many_threads(kind: str, tmp_path: Path) -> None:
     """In `epoll`, in 64 threads, and in a long call of C."""
@@ -111,7 +109,7 @@ def test_programs_that_wait_and_such_with_many_threads(kind: str, tmp_path: Path
         ended(program)
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 def test_who_attached_may_be_killed(tmp_path: Path) -> None:
     """Then the program stops recording by itself, and goes on."""
     with running("training") as program:
@@ -133,7 +131,7 @@ def test_who_attached_may_be_killed(tmp_path: Path) -> None:
         ended(program)
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 def test_an_interrupt_ends_the_recording(tmp_path: Path) -> None:
     """The program gets no signal, and the summary is shown."""
     with running("training") as program:
@@ -158,7 +156,7 @@ def other_python() -> str | None:
     return None
 
 
-@needs_gdb
+@pytest.mark.usefixtures("debugger")
 @pytest.mark.skipif(other_python() is None, reason="there is no other Python in ~/.pyenv")
 def test_another_python_is_left_alone(tmp_path: Path) -> None:
     """With the advice that helps."""
