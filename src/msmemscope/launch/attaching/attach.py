@@ -47,8 +47,6 @@ class Recorded:
     """The capture; None where nothing was recorded."""
     paused_seconds: float
     """For which the process stood still, at most."""
-    has_ended: bool
-    """Whether the process ended meanwhile."""
 
 
 def record_for_a_while(
@@ -80,7 +78,7 @@ def record_for_a_while(
         directory = _wait_for_end(target, exchange)
     if directory is None:
         directory = _capture_of(target, Path(absolute["output"]))
-    return Recorded(directory, paused_s, not target.is_alive())
+    return Recorded(directory, paused_s)
 
 
 def _package_folders() -> list[str]:
