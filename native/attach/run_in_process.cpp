@@ -42,7 +42,8 @@ char folder[kMostPath];
 // Read at once: whoever attached may be gone by the end, with the folder.
 char code_at_begin[kMostCode];
 char code_at_end[kMostCode];
-std::atomic<bool> is_busy{false};
+// The process that the thread runs in: a forked one has the memory, and no thread. 0: there is none.
+std::atomic<pid_t> busy_process{0};
 
 template <typename Function>
 bool find(Function& function, const char* name) {
@@ -113,7 +114,7 @@ void* run(void*) {
         nanosleep(&pause, nullptr);
     }
     run_python(code_at_end);
-    is_busy.store(false);
+    busy_process.store(0);
     return nullptr;
 }
 
@@ -124,10 +125,14 @@ bool start_thread() {
     }
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, kStackBytes);
-    // Signals of the program are for its own threads.
+    // Signals of the program are for its own threads, but for those that a thread causes by itself.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
+    constexpr int kCausedByItself[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    for (const int own : kCausedByItself) {
+        sigdelset(&all, own);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread{};
     const bool is_started = pthread_create(&thread, &attributes, run, nullptr) == 0;
@@ -138,7 +143,7 @@ bool start_thread() {
 
 }  // namespace
 
-// Called by the debugger. path: of the folder; without quotes and backslashes.
+// Called by the debugger. path: of the folder.
 extern "C" __attribute__((visibility("default"))) int msmemscope_attach(const char* path) {
     const std::size_t length = strlen(path);
     if (length >= kMostPath) {
@@ -147,16 +152,16 @@ extern "C" __attribute__((visibility("default"))) int msmemscope_attach(const ch
     if (!find_interpreter() || interpreter.is_initialized() == 0) {
         return kNoPython;
     }
-    if (is_busy.exchange(true)) {
+    if (busy_process.exchange(getpid()) == getpid()) {
         return kBusy;
     }
     memcpy(folder, path, length + 1);
     if (!read_code(code_at_begin, "begin.py") || !read_code(code_at_end, "end.py")) {
-        is_busy.store(false);
+        busy_process.store(0);
         return kNoCode;
     }
     if (!start_thread()) {
-        is_busy.store(false);
+        busy_process.store(0);
         return kNoThread;
     }
     return kRuns;

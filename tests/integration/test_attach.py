@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import SOURCES, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -51,9 +52,13 @@ def ended(program: subprocess.Popen[str]) -> dict[str, str]:
     return dict(word.split("=") for word in said.split())
 
 
-def attach(program: subprocess.Popen[str], folder: Path, *options: str) -> str:
+def attach(
+    program: subprocess.Popen[str], folder: Path, *options: str, variables: Mapping[str, str] | None = None
+) -> str:
     """Attach to it, and return what the summary says, in one line."""
-    run = tool.run([*tool.TOOL, "attach", str(program.pid), f"--output={folder}", *options], output=folder)
+    run = tool.run(
+        [*tool.TOOL, "attach", str(program.pid), f"--output={folder}", *options], output=folder, variables=variables
+    )
     said = " ".join(run.stderr.split())
     assert run.returncode == 0, said
     assert run.stdout == ""
@@ -107,6 +112,30 @@ def test_programs_that_wait_and_such_with_many_threads(kind: str, tmp_path: Path
         said = attach(program, tmp_path, "--for=1s")
         assert "Peak on cpu (HOST): " in said
         ended(program)
+
+
+@pytest.mark.usefixtures("debugger")
+def test_signals_of_the_program_stop_no_call(tmp_path: Path) -> None:
+    """A timer, and signals of others all the time; the folder for temporary files has letters that gdb reads."""
+    folder = tmp_path / 'a "folder" \\ with ü'
+    folder.mkdir()
+    with running("signals") as program:
+        is_over = threading.Event()
+
+        def send() -> None:
+            while not is_over.wait(0.002):
+                program.send_signal(signal.SIGUSR1)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            for _ in range(3):
+                attach(program, tmp_path, "--for=0.3s", variables={"TMPDIR": str(folder)})
+        finally:
+            is_over.set()
+            sender.join()
+        assert int(ended(program)["signals"]) > 500
+    assert [*folder.iterdir()] == []
 
 
 @pytest.mark.usefixtures("debugger")

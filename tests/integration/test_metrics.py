@@ -66,6 +66,17 @@ def test_figures_are_those_of_live(tmp_path: Path, capsys: pytest.CaptureFixture
     assert value(found, "msmemscope_process_running", process="4242") == 0
 
 
+def test_of_two_runs_of_one_process_number_the_last_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Containers number their processes alike, and Prometheus refuses a figure that comes twice."""
+    first = write_run(tmp_path / "a", leaks=False, steps=0).rename(tmp_path / "msmemscope_4242_20240101000000_ascend")
+    last = write_run(tmp_path / "b").rename(tmp_path / "msmemscope_4242_20250101000000_ascend")
+    told = []
+    for path in (first, last, tmp_path):
+        assert main(["metrics", str(path), "--once"]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[2] == told[1] != told[0]
+
+
 @contextlib.contextmanager
 def started(command: Sequence[object], **streams: Any) -> Iterator[subprocess.Popen[str]]:
     """A process that is ended at last, whatever happens."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import signal
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ KEPT: list[torch.Tensor] = []
 OLD = torch.ones(1 << 18)
 """1 MiB that is there before anybody attaches."""
 ENDED = threading.Event()
+SIGNALS: dict[int, int] = {}
 
 
 def keep() -> None:
@@ -65,6 +67,11 @@ def call_for_long() -> None:
         keep()
 
 
+def count_signal(number: int, _frame: object) -> None:
+    """Be a handler of the program."""
+    SIGNALS[number] = SIGNALS.get(number, 0) + 1
+
+
 def spin(until: Path) -> None:
     """Make Python objects alone, which the C library's allocator hears nothing of, until there is a file."""
     while not until.exists():
@@ -93,12 +100,21 @@ def main() -> None:
             one.start()
         for one in every:
             one.join()
+    elif kind == "signals":
+        signal.signal(signal.SIGALRM, count_signal)
+        signal.signal(signal.SIGUSR1, count_signal)
+        signal.setitimer(signal.ITIMER_REAL, 0.003, 0.003)
+        train(steps, 0.01, digest)
+        signal.setitimer(signal.ITIMER_REAL, 0)
     elif kind == "spinning":
         spin(Path(sys.argv[3]))
     elif kind == "long_call":
         call_for_long()
     threads, descriptors = (len([*(Path("/proc/self") / name).iterdir()]) for name in ("task", "fd"))
-    print(f"losses={digest.hexdigest()} threads={threads} descriptors={descriptors}", flush=True)
+    print(
+        f"losses={digest.hexdigest()} threads={threads} descriptors={descriptors} signals={sum(SIGNALS.values())}",
+        flush=True,
+    )
 
 
 main()

@@ -29,8 +29,10 @@ def follow_older_blocks() -> int:
 def _follow_cpu(torch: Any) -> int:
     mapped = _mapped_files()
     count = 0
-    core = vars(torch)["_C"]
-    tensor = core.TensorBase
+    core = vars(torch).get("_C")
+    tensor = getattr(core, "TensorBase", None)
+    if tensor is None:  # it is being imported
+        return 0
     with core.DisableTorchFunctionSubclass():
         for one in gc.get_objects():
             if not issubclass(type(one), tensor):
@@ -49,10 +51,15 @@ def _follow_cpu(torch: Any) -> int:
 
 
 def _follow_cuda(torch: Any) -> int:
-    if not torch.cuda.is_initialized():
+    cuda = vars(torch).get("cuda")
+    if cuda is None or not cuda.is_initialized():
         return 0
     count = 0
-    for segment in torch.cuda.memory_snapshot():
+    try:
+        segments = cuda.memory_snapshot()
+    except RuntimeError:  # the allocator of cudaMallocAsync has none
+        return 0
+    for segment in segments:
         device = _native.cuda_device(segment["device"])
         address = segment["address"]
         for block in segment["blocks"]:

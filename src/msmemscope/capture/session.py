@@ -148,7 +148,8 @@ class Session:
     def configure(self, **keywords: Any) -> None:
         """Choose what is collected from now on; see `config`."""
         with self._lock:
-            if self._config is None:
+            if self._config is None and SETTINGS_VARIABLE not in os.environ:
+                with_keywords(Config(), keywords)  # one that is not accepted must not stay
                 self._first_keywords = keywords
             self.begin_launched()
             before = self.config

@@ -47,7 +47,9 @@ class CaptureMetrics:
     def collect(self) -> Iterable[Metric]:
         """Look at all processes once, and return their figures."""
         with self._lock:
-            return list(families((self._labels(one), one.now(MOST_SITES)) for one in self._looked_at()))
+            # Containers number their processes alike: of equal ones the last run counts, as Prometheus takes each once.
+            newest = {self._labels(one): one for one in sorted(self._looked_at(), key=lambda one: one.directory.name)}
+            return list(families((labels, one.now(MOST_SITES)) for labels, one in newest.items()))
 
     def _looked_at(self) -> Iterator[FollowedCapture]:
         try:

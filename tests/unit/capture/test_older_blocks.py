@@ -58,3 +58,19 @@ def test_older_tensors_are_followed_once(tmp_path: object) -> None:
     )
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.split("\n")[:3] == ["True 0 7 5", "0", "1"]
+
+
+def test_settings_that_are_refused_do_not_stay() -> None:
+    """Whoever catches the error can start with the defaults, and choose others later."""
+    program = (
+        "import msmemscope\n"
+        "from msmemscope.capture.session import session\n"
+        "session.writes_results = False\n"
+        "try:\n    msmemscope.config(level='nonsense')\n"
+        "except ValueError:\n    print('refused')\n"
+        "msmemscope.config(events='alloc,free')\nmsmemscope.stop()\nprint(sorted(one.value for one in session.config.events))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment()
+    )
+    assert (run.returncode, run.stderr, run.stdout) == (0, "", "refused\n['alloc', 'free']\n")

@@ -68,7 +68,7 @@ def record_for_a_while(
     folders = _package_folders()
     library = _library(folders)
     absolute = {**settings, "output": str(Path(config.output).absolute())}
-    with contextlib.closing(Exchange(target.user_id, absolute, folders, sys.version_info[:2])) as exchange:
+    with contextlib.closing(_exchange(target, absolute, folders)) as exchange:
         paused_s = load_and_call(target, library, str(exchange.folder))
         _wait_for_begin(target, exchange)
         messages.note(f"attached to process {target.process_id}: {target.program[:80]}")
@@ -79,6 +79,14 @@ def record_for_a_while(
     if directory is None:
         directory = _capture_of(target, Path(absolute["output"]))
     return Recorded(directory, paused_s)
+
+
+def _exchange(target: TargetProcess, settings: Mapping[str, str], folders: Sequence[str]) -> Exchange:
+    try:
+        return Exchange(target.user_id, settings, folders, sys.version_info[:2])
+    except OSError as error:
+        message = f"no folder for temporary files can be made: {error.strerror}"
+        raise AttachError(message, hint="make room, or name another folder in TMPDIR") from error
 
 
 def _package_folders() -> list[str]:
@@ -152,8 +160,11 @@ def _steps(target: TargetProcess, output: Path) -> int:
 
 
 def _wait_for_end(target: TargetProcess, exchange: Exchange) -> Path | None:
-    while exchange.ended is None and target.is_alive():
+    until_s = time.monotonic() + _BEGIN_S
+    while exchange.ended is None and target.is_alive() and time.monotonic() < until_s:
         time.sleep(_POLL_S)
+    if exchange.ended is None and target.is_alive():
+        messages.warning(f"process {target.process_id} has not said that its recording ended: no room on the disk?")
     ended = exchange.ended or {}
     if ended.get("error"):
         messages.warning(f"process {target.process_id} could not end the recording: {ended['error']}")

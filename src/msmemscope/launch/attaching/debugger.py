@@ -60,7 +60,7 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
     Args:
         target: The process.
         library: `libmsmemscope_attach.so`.
-        argument: Of `msmemscope_attach`: a path without quotes.
+        argument: Of `msmemscope_attach`: a path.
 
     Returns:
         The seconds for which the process stood still, at most.
@@ -85,12 +85,15 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
         try:
             for name in ("libc", "libdl", "ld-linux", "musl"):
                 gdb.ask(f"sharedlibrary {name}")
+            # A call that a signal of the program stops half way would keep the loader's lock.
+            gdb.ask("handle all nostop noprint pass")
             _choose_thread(gdb, target)
-            if not gdb.number(f'call (long)((void*(*)(const char*,int))dlopen)("{library}", 2)'):
+            gdb.ask("handle SIGINT nostop noprint pass")
+            if not gdb.number(f"call (long)((void*(*)(const char*,int))dlopen)({_literal(str(library))}, 2)"):
                 message = f"process {target.process_id} could not load {library}"
                 raise AttachError(message, hint="is that file readable for the process?")
             gdb.ask("sharedlibrary libmsmemscope_attach")
-            status = gdb.number(f'call (int)((int(*)(const char*))msmemscope_attach)("{argument}")')
+            status = gdb.number(f"call (int)((int(*)(const char*))msmemscope_attach)({_literal(argument)})")
         finally:
             gdb.ask("delete")
             gdb.ask("detach")
@@ -98,6 +101,11 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
             message = f"process {target.process_id} was left alone: {_STATUSES.get(status, f'status {status}')}"
             raise AttachError(message)
         return time.monotonic() - began_s
+
+
+def _literal(path: str) -> str:
+    """Return a path as a string of C, whatever letters it has."""
+    return '"' + re.sub(rb"[^A-Za-z0-9/._-]", lambda one: b"\\%03o" % one[0][0], os.fsencode(path)).decode() + '"'
 
 
 def _attach(gdb: _Gdb, target: TargetProcess) -> bool:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +70,7 @@ except OSError:
 _BEGUN: Final = "begun.json"
 _ENDED: Final = "ended.json"
 _STOP: Final = "stop"
+_MOST_STATUS_BYTES: Final = 1 << 16
 
 
 class Exchange:
@@ -92,8 +94,9 @@ class Exchange:
         self._lock = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # free as soon as we are gone
         if user_id != os.geteuid():
-            for path in (self.folder, *self.folder.iterdir()):
-                os.chown(path, user_id, -1)
+            # The folder comes last: from then on its new owner can put links there.
+            for path in (*self.folder.iterdir(), self.folder):
+                os.chown(path, user_id, -1, follow_symlinks=False)
 
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text, encoding="utf-8")
@@ -114,7 +117,12 @@ class Exchange:
 
     def _status(self, name: str) -> dict[str, Any] | None:
         try:
-            content = json.loads((self.folder / name).read_text(encoding="utf-8"))
+            # The process can put anything there: no link is followed, and no pipe is waited for.
+            descriptor = os.open(self.folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                content = (
+                    json.loads(file.read(_MOST_STATUS_BYTES)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else {}
+                )
         except (OSError, ValueError):
             return None
         return content if isinstance(content, dict) else {}
@@ -122,7 +130,7 @@ class Exchange:
     def stop(self) -> None:
         """Have the process end its part."""
         with contextlib.suppress(OSError):
-            (self.folder / _STOP).touch()
+            os.close(os.open(self.folder / _STOP, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC))
 
     def close(self) -> None:
         """Remove the folder; a thread in the process that finds it gone ends as well."""
