@@ -1,7 +1,6 @@
 #include "reference_walk.h"
 
 #include <frameobject.h>  // PyFrame_Check, before Python 3.11
-#include <time.h>
 
 #include <algorithm>
 
@@ -184,12 +183,6 @@ void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void*
         // An object that is not tracked refers to no tracked object, or is still being made.
         Py_TYPE(object)->tp_traverse(object, &visit_one, &visitor);
     }
-}
-
-std::int64_t thread_time_ns() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
 }
 
 PyObject* path_from_root(const Met& met, std::size_t place) {

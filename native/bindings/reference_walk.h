@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/writer/monotonic_clock.h"
+
 namespace msmemscope {
 
 constexpr std::size_t kNowhere = SIZE_MAX;
@@ -76,17 +78,14 @@ using Visit = void (*)(void* context, PyObject* object);
 // them.
 void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void* context);
 
-// Of the processor: on a busy machine a search is no shorter than on an idle one.
-std::int64_t thread_time_ns();
-
 class Deadline {
 public:
-    explicit Deadline(std::int64_t limit_ns) : ends_ns_(thread_time_ns() + limit_ns) {}
+    explicit Deadline(std::int64_t limit_ns) : ends_ns_(static_cast<std::int64_t>(thread_time_ns()) + limit_ns) {}
 
     // Looks at the clock now and then.
     bool is_over() {
         if (asked_++ % kQuestionsPerLook == 0) {
-            is_over_ = is_over_ || thread_time_ns() > ends_ns_;
+            is_over_ = is_over_ || static_cast<std::int64_t>(thread_time_ns()) > ends_ns_;
         }
         return is_over_;
     }

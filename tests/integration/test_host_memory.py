@@ -221,12 +221,14 @@ def test_what_the_c_library_keeps_is_named(tmp_path: Path) -> None:
         verdict,
     )
     assert found is not None, verdict
-    assert float(found[2] or found[1]) == pytest.approx((truth[-1] - truth[1]) / 2**20, rel=0.02)
+    # The whole growth alone is said where nearly all of it was freed.
+    kept = pytest.approx((truth[-1] - truth[1]) / 2**20, rel=0.02 if found[2] else 0.05)
+    assert float(found[2] or found[1]) == kept
     assert "malloc_trim(0)" in verdict
     steps = events_of(run.capture).filter(pl.col("kind") == int(EventKind.IMPLIED_STEP), pl.col("address") > 0)
     assert steps.height == len(truth)
-    # Pages of a heap that are not in memory do not count.
-    assert (steps["address"].cast(pl.Int64) - pl.Series(truth)).abs().max() < 1 << 20
+    # Pages of a heap that are not in memory do not count: they are asked for a few times per second.
+    assert (steps["address"].cast(pl.Int64) - pl.Series(truth)).abs().max() < 2 << 20
 
 
 def test_addresses_of_functions_may_be_taken(

@@ -67,13 +67,13 @@ std::uint64_t HeapPages::absent_bytes(bool anew) noexcept {
         return last_absent_.load(std::memory_order_relaxed);
     }
     if (const std::uint64_t now = monotonic_ns(); anew || now >= due_ns_) {
+        const std::uint64_t begin = thread_time_ns();
         if (count_ == 0 || now - found_ns_ >= kFoundAgainNs) {
             find();
             found_ns_ = now;
         }
         last_absent_.store(ask(), std::memory_order_relaxed);
-        const std::uint64_t end = monotonic_ns();
-        due_ns_ = end + kShareOfTime * (end - now);
+        due_ns_ = now + kShareOfTime * (thread_time_ns() - begin);
     }
     is_busy_.store(false, std::memory_order_release);
     return last_absent_.load(std::memory_order_relaxed);

@@ -100,12 +100,12 @@ void find_heap() noexcept {
 
 std::uint64_t kept_by_the_heap(HeapPages& pages, bool is_last) noexcept {
     HeapState (*const ask)() = ask_heap.load(std::memory_order_acquire);
-    const std::uint64_t begin = monotonic_ns();
-    if (ask == nullptr || !(is_last || has_time_left(begin))) {
+    if (ask == nullptr || !(is_last || has_time_left(monotonic_ns()))) {
         return 0;
     }
+    const std::uint64_t begin = thread_time_ns();
     const std::uint64_t free_bytes = ask().free_bytes;
-    heap_time_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+    heap_time_ns.fetch_add(thread_time_ns() - begin, std::memory_order_relaxed);
     return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, pages.absent_bytes(is_last)), 1);
 }
 
