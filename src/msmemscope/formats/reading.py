@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_all(path: str | os.PathLike[str]) -> tuple[Recording, ...]:
-    """Reads whatever lies at a path: decided by content, never by the name of a file.
+    """Read whatever lies at a path: decided by content, never by the name of a file.
 
     Args:
         path: One of these, or a folder of the first two:
@@ -56,7 +56,7 @@ def load_all(path: str | os.PathLike[str]) -> tuple[Recording, ...]:
 
 
 def load(path: str | os.PathLike[str]) -> Recording:
-    """Reads the one process that lies at a path; see `load_all`.
+    """Read the one process that lies at a path; see `load_all`.
 
     Raises:
         InputError: as `load_all`; or several processes lie there.
