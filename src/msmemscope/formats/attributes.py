@@ -244,23 +244,19 @@ def in_chunks(ids: pl.Series) -> Iterable[pl.Series]:
 
 
 def _columns_of(pairs: pl.DataFrame) -> pl.DataFrame:
+    of_keys = pairs.partition_by("key", as_dict=True)
     table = pairs.select(pl.col("id").unique(maintain_order=True))
     for attribute in ATTRIBUTES:
-        if attribute.column not in ATTRIBUTE_SCHEMA:
-            continue
-        dtype = ATTRIBUTE_SCHEMA[attribute.column]
-        of_key = pairs.filter(pl.col("key") == attribute.key)
-        if of_key.is_empty():
-            table = table.with_columns(pl.lit(None, dtype=dtype).alias(attribute.column))
-            continue
-        values = of_key.select("id", _value(attribute.type).alias(attribute.column)).unique("id", keep="first")
-        table = table.join(values, on="id", how="left", maintain_order="left")
-    return (
-        table.join(_ranges(pairs), on="id", how="left", maintain_order="left")
-        .rename({"id": "attribute_id"})
-        .select(ATTRIBUTE_SCHEMA.names())
-        .cast(ATTRIBUTE_SCHEMA)
-    )
+        if attribute.column in ATTRIBUTE_SCHEMA and (of_key := of_keys.get((attribute.key,))) is not None:
+            values = of_key.select("id", _value(attribute.type).alias(attribute.column)).unique("id", keep="first")
+            table = table.join(values, on="id", how="left", maintain_order="left")
+    if any((key,) in of_keys for key in (AttributeKey.RANGE_FIRST, AttributeKey.RANGE_LAST)):
+        table = table.join(_ranges(pairs), on="id", how="left", maintain_order="left")
+    table = table.rename({"id": "attribute_id"})
+    missing = [
+        pl.lit(None, dtype=dtype).alias(name) for name, dtype in ATTRIBUTE_SCHEMA.items() if name not in table.columns
+    ]
+    return table.with_columns(missing).select(ATTRIBUTE_SCHEMA.names()).cast(ATTRIBUTE_SCHEMA)
 
 
 def _value(kind: AttributeType) -> pl.Expr:

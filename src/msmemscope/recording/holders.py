@@ -10,6 +10,7 @@ import polars as pl
 
 from msmemscope.model.events import EventKind
 from msmemscope.model.holders import BEFORE_BOUND, BOUNDED_INDEX
+from msmemscope.recording.once_per_recording import once_per_recording
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _BRACKETS: Final = r"\[[^\[\]]*\]"
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
+@once_per_recording
 def block_holders(recording: Recording) -> pl.DataFrame:
     """Return the chain that was found last for each block, of HOLDER_SCHEMA."""
     names = recording.strings.select(name_id="id", held_by="text")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from msmemscope.recording.once_per_recording import once_per_recording
+
 if TYPE_CHECKING:
     from typing import TypeAlias
 
@@ -76,6 +78,7 @@ class ProcessSteps:
         return [*own, (self.shared, ~devices.is_in([*self.by_device]))]
 
 
+@once_per_recording
 def process_steps(recording: Recording) -> ProcessSteps:
     """Find the steps of a process."""
     return bounds_of(recording.steps)

@@ -12,6 +12,7 @@ import polars as pl
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.recording.once_per_recording import once_per_recording
 
 if TYPE_CHECKING:
     from msmemscope.recording import Recording
@@ -45,6 +46,7 @@ proportional_bytes: the resident memory, of pages that n processes share an nth 
 _OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
 
 
+@once_per_recording
 def host_figures(recording: Recording) -> pl.DataFrame:
     """Return all figures of a process: FIGURE_SCHEMA.
 
@@ -83,6 +85,7 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     )
 
 
+@once_per_recording
 def imports_of_frameworks(recording: Recording) -> tuple[pl.Series, pl.Series]:
     """Return the numbers of the figures that stand where the import of a framework begins, and where it has ended.
 
@@ -96,6 +99,7 @@ def imports_of_frameworks(recording: Recording) -> tuple[pl.Series, pl.Series]:
     return begins, ends
 
 
+@once_per_recording
 def parts_in_memory(recording: Recording) -> pl.DataFrame:
     """Return how much of some blocks is in memory, as was told last: `sequence` of the block's own event, `resident`.
 

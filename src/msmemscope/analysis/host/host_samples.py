@@ -17,6 +17,7 @@ import polars as pl
 from msmemscope.analysis.host.host_figures import parts_in_memory
 from msmemscope.model.events import EventKind
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
+from msmemscope.recording.once_per_recording import once_per_recording
 from msmemscope.recording.source_lines import line_and_library
 
 if TYPE_CHECKING:
@@ -78,30 +79,7 @@ class HostSamples:
     @classmethod
     def of(cls, recording: Recording) -> HostSamples:
         """Pair the samples of a recording with their ends; none if it has no samples."""
-        kind, events = pl.col("kind"), recording.events
-        begun = events.filter((kind == EventKind.HOST_SAMPLE) & (pl.col("extra") > 0))
-        ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
-            sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64), at_end=pl.col("size")
-        )
-        functions = recording.strings.filter(pl.col("text").is_in(list(_KIND_OF_FUNCTION)))
-        kinds = {number: _KIND_OF_FUNCTION[text] for number, text in functions.select("id", "text").iter_rows()}
-        rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
-        rows = rows.join(parts_in_memory(recording), on="sequence", how="left", maintain_order="left")
-        # The later one counts: what was touched stays in memory.
-        resident = pl.min_horizontal("size", pl.coalesce("at_end", "resident", "size"))
-        share = resident / pl.col("size").clip(1)
-        return cls(
-            rows.select(
-                pl.col("sequence").cast(pl.UInt64),
-                "timestamp_ns",
-                resident.alias("size"),
-                (pl.col("extra") * share).round().cast(pl.Int64).alias("bytes"),
-                pl.col("end_sequence").fill_null(NEVER),
-                *STACK_COLUMNS[:2],
-                pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator
-                pl.col("name_id").replace_strict(kinds, default="", return_dtype=pl.String).alias("function_kind"),
-            )
-        )
+        return cls(_samples_of(recording))
 
     def alive(self, after: int, until: int) -> HostSamples:
         """Choose those that were made behind one event, and were alive at another.
@@ -195,6 +173,33 @@ class HostSamples:
             site = HostSite(str(worst["site"][0]), int(part["bytes"].sum()), part.height, _most_of(part, native))
             found.append((site, HostSamples(part.select(self.rows.columns))))
         return sorted(found, key=lambda pair: -pair[0].live_bytes)
+
+
+@once_per_recording
+def _samples_of(recording: Recording) -> pl.DataFrame:
+    """The rows of `HostSamples`."""
+    kind, events = pl.col("kind"), recording.events
+    begun = events.filter((kind == EventKind.HOST_SAMPLE) & (pl.col("extra") > 0))
+    ended = events.filter(kind == EventKind.HOST_SAMPLE_FREE).select(
+        sequence="extra", end_sequence=pl.col("sequence").cast(pl.UInt64), at_end=pl.col("size")
+    )
+    functions = recording.strings.filter(pl.col("text").is_in(list(_KIND_OF_FUNCTION)))
+    kinds = {number: _KIND_OF_FUNCTION[text] for number, text in functions.select("id", "text").iter_rows()}
+    rows = begun.join(ended.unique("sequence", keep="first"), on="sequence", how="left", maintain_order="left")
+    rows = rows.join(parts_in_memory(recording), on="sequence", how="left", maintain_order="left")
+    # The later one counts: what was touched stays in memory.
+    resident = pl.min_horizontal("size", pl.coalesce("at_end", "resident", "size"))
+    share = resident / pl.col("size").clip(1)
+    return rows.select(
+        pl.col("sequence").cast(pl.UInt64),
+        "timestamp_ns",
+        resident.alias("size"),
+        (pl.col("extra") * share).round().cast(pl.Int64).alias("bytes"),
+        pl.col("end_sequence").fill_null(NEVER),
+        *STACK_COLUMNS[:2],
+        pl.lit(0, dtype=pl.UInt32).alias("name_id"),  # the function that allocates is no operator
+        pl.col("name_id").replace_strict(kinds, default="", return_dtype=pl.String).alias("function_kind"),
+    )
 
 
 def _most_of(part: pl.DataFrame, native_stacks: dict[int, str]) -> str:

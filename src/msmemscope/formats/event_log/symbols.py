@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_BELOW: Final = 256
 """Modules below an address that are looked at: of one process they lie side by side, except those that came and went."""
+_MOST_NAMES: Final = 1 << 17
+"""Of addresses that are remembered, for all processes together: some ten megabytes. Then all are forgotten."""
 LATEST: Final = 2**64 - 1
 """A sequence number behind all others."""
 
@@ -71,23 +73,33 @@ class Symbolizer:
         known = self._known.get((address, epoch))
         if known is not None:
             return known
-        # The call is in front of the return address, which can be another line,
-        # or another function if the call never returns.
-        call = address - 1
         end_of_epoch = self.changes[epoch] if epoch < len(self.changes) else LATEST
-        module = self._module_at(call, end_of_epoch)
+        module = self._module_at(address - 1, end_of_epoch)
         if module is None:
             return f"[{address:#x}]"
-        offset = module.file_address(address)
+        name, line = self._name(module, module.file_address(address))
+        return f"{module.path}({name}) [{address:#x}]{line}"
+
+    def _name(self, module: Module, offset: int) -> tuple[str, str]:
+        """The function at an address of a file with the distance to it, and the line of source behind a space."""
+        key = (module.path, module.build_id, offset, self._has_lines)
+        known = _names.get(key)
+        if known is not None:
+            return known
         with _files_at_hand:
             file = self._file(module)
-            symbol = file.elf.symbol_at(module.file_address(call)) if file else None
-            line = file.lines.line_at(module.file_address(call)) if self._has_lines and file and file.lines else None
-        if file is None or symbol is None:
-            text = f"{module.path}(+{offset:#x}) [{address:#x}]"
-        else:
-            text = f"{module.path}({symbol.name}+{offset - symbol.address:#x}) [{address:#x}]"
-        return f"{text} {line.file}:{line.line}" if line else text
+            if file is None:
+                return f"+{offset:#x}", ""
+            # The call is in front of the return address, which can be another line,
+            # or another function if the call never returns.
+            call = (offset - 1) % (1 << 64)
+            symbol = file.elf.symbol_at(call)
+            line = file.lines.line_at(call) if self._has_lines and file.lines else None
+        name = f"{symbol.name}+{offset - symbol.address:#x}" if symbol is not None else f"+{offset:#x}"
+        if len(_names) >= _MOST_NAMES:
+            _names.clear()
+        found = _names[key] = name, f" {line.file}:{line.line}" if line else ""
+        return found
 
     def _module_at(self, address: int, end_of_epoch: int) -> Module | None:
         behind = bisect_right(self._starts, address)
@@ -112,14 +124,22 @@ _files_in_use: WeakValueDictionary[tuple[str, bytes], _ModuleFile] = WeakValueDi
 """By path and build id, as long as any process needs them. Decoding the lines of a large library takes seconds, and the
 processes of one launch have the same libraries."""
 
+_names: Final[dict[tuple[str, bytes, int, bool], tuple[str, str]]] = {}
+"""By path, build id, address, and whether lines are wanted: processes of one job have the same calls of the same
+libraries."""
+
 
 class _ModuleFile:
     """The file of a module, proven to be the one that was mapped."""
 
     def __init__(self, elf: ElfFile) -> None:
         self.elf = elf
-        path = debug_file_of(elf)
-        self.lines = None if path is None else DebugLines(path)
+
+    @cached_property
+    def lines(self) -> DebugLines | None:
+        """Its lines of source, where they are on this machine."""
+        path = debug_file_of(self.elf)
+        return None if path is None else DebugLines(path)
 
 
 def _open_module(module: Module) -> _ModuleFile | None:

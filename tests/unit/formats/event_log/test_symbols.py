@@ -149,7 +149,7 @@ def test_file_with_another_build_id_is_not_believed(library: Path) -> None:
 def test_processes_share_a_library_as_long_as_one_needs_it(
     library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its lines are decoded once; a library with another build id is another one, and nothing is kept for ever."""
+    """Its lines are decoded once; a library with another build id is another one. Only names are kept for ever."""
     opened: list[Path] = []
 
     def lines_of(path: Path) -> DebugLines:
@@ -166,7 +166,10 @@ def test_processes_share_a_library_as_long_as_one_needs_it(
     assert "visible" not in Symbolizer([module_of(own, b"\x01" * 20)]).text(call)
     del first, second
     gc.collect()
-    assert "(visible+" in Symbolizer([module]).text(call)
+    later = Symbolizer([module])
+    assert "(visible+" in later.text(call)
+    assert opened == [own]
+    assert "(hidden+" in later.text(BIAS + calls_of(own, "hidden")[0])
     assert opened == [own, own]
 
 
