@@ -96,8 +96,9 @@ bool collect_python_stacks(bool enabled) {
     }
     if (enabled) {
         recorder::set_python_version(PY_VERSION_HEX);
+        recorder::forget_begin_of_program();  // the interpreter began before
     }
-    set_python_stack_walker(enabled ? &walk_python_stack : nullptr);
+    set_python_stack_walker(enabled ? &walk_python_stack : nullptr, enabled ? &thread_imports : nullptr);
     return true;
 }
 

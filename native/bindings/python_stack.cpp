@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "backward_calls.h"
 #include "code_table.h"
@@ -84,6 +85,26 @@ std::size_t read_python_stack(const RecordingScope& scope, std::uint32_t depth,
     format::PythonFrame* const scratch = frames_of_thread(scope);
     *frames = scratch;
     return scratch == nullptr ? 0 : read_shown_frames(scope, innermost_python_frame(), depth, scratch);
+}
+
+bool thread_imports() noexcept {
+    static constexpr char kImporting[] = "<frozen importlib._bootstrap";
+    static constexpr Py_ssize_t kLength = sizeof kImporting - 1;
+    RawPythonFrame raw[kFramesAtOnce];
+    PythonFrameCursor cursor = innermost_python_frame();
+    for (std::size_t got = 1; cursor != nullptr && got != 0;) {
+        got = read_python_frames(&cursor, raw, kFramesAtOnce);
+        const bool is_found = std::any_of(raw, raw + got, [](const RawPythonFrame& frame) {
+            PyObject* const file = frame.code->co_filename;
+            // Nothing of it is called: the thread may not have the GIL.
+            return file != nullptr && PyUnicode_IS_COMPACT_ASCII(file) && PyUnicode_GET_LENGTH(file) >= kLength &&
+                   std::memcmp(PyUnicode_1BYTE_DATA(file), kImporting, kLength) == 0;
+        });
+        if (is_found) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept {

@@ -20,6 +20,9 @@ bool hide_code(PyCodeObject* code) noexcept;
 std::size_t read_python_stack(const RecordingScope& scope, std::uint32_t depth,
                               const format::PythonFrame** frames) noexcept;
 
+// Whether the calling thread imports a module.
+bool thread_imports() noexcept;
+
 std::uint32_t walk_python_stack(const RecordingScope& scope, std::uint32_t depth) noexcept;
 
 }  // namespace msmemscope

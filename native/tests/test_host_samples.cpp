@@ -96,6 +96,20 @@ void check_sums(const tests::Log& log) {
     }
 }
 
+// The log began with a later sample: the figure from before comes first, and once.
+void check_begin(const tests::Log& log) {
+    const std::vector<format::Record> figures = log.of(EventKind::kHostMemory);
+    CHECK(figures.size() > 1);
+    std::size_t begins = 0;
+    for (const format::Record& figure : figures) {
+        begins += tests::attributes_of(log, figure.attribute_id).find("55=begin") != std::string::npos ? 1 : 0;
+        CHECK(figures.front().timestamp_ns <= figure.timestamp_ns);
+        CHECK(figures.front().sequence <= figure.sequence);
+    }
+    CHECK_EQUAL(begins, 1U);
+    CHECK(tests::attributes_of(log, figures.front().attribute_id).find("55=begin") != std::string::npos);
+}
+
 void moved_blocks() {
     void* const first = allocate_a_sample();
     realloc_fails = true;
@@ -237,6 +251,6 @@ int main() {
     CHECK_EQUAL(found.size(), alive.size());
     CHECK(found == alive);
     CHECK_EQUAL(log.header.dropped_reentrant, 0U);
-    CHECK(!log.of(EventKind::kHostMemory).empty());
+    check_begin(log);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import dataclass
@@ -290,3 +291,41 @@ def test_without_samples_there_is_no_line(tmp_path: Path) -> None:
     run = _served(tmp_path, GROWING["strings"].work, "--host=off")
     verdict = " ".join(run.stderr.split())
     assert re.search(r"host memory: [\d.]+ MiB on cpu, .* whose allocations are not observed", verdict), verdict
+
+
+LINKED: Final = """
+import json, time
+
+class Turn:
+    def __init__(self, text, previous):
+        self.text = text
+        self.previous = previous
+
+def resident():
+    with open("/proc/self/statm") as figures:
+        return int(figures.read().split()[1]) * 4096
+
+latest = None
+begin = resident()
+for number in range(4000):
+    latest = Turn(f"{number:07}" * 2500, latest)
+    time.sleep(0.001)
+print(json.dumps({"grown": resident() - begin}))
+"""
+
+
+def test_a_program_without_a_framework_is_judged_from_its_begin(tmp_path: Path) -> None:
+    """Also the megabytes before its log began count. Objects that refer to each other are counted once, by their class."""
+    script = tmp_path / "linked.py"
+    script.write_text(LINKED)
+    run = tool.run([*tool.TOOL, f"--output={tmp_path / 'out'}", "--", sys.executable, script], output=tmp_path / "out")
+    verdict = " ".join(run.stderr.split())
+    found = re.search(
+        r"host memory: ([\d.]+) MiB on cpu at \S*linked\.py.*objects of Turn, .*, ([\d,]+) now, ([\d.]+) KiB each",
+        verdict,
+    )
+    assert found is not None, verdict
+    grown = json.loads(run.stdout)["grown"]
+    assert float(found[1]) == pytest.approx(grown / 2**20, abs=3)
+    assert 1000 < int(found[2].replace(",", "")) <= 4000
+    assert float(found[3]) == pytest.approx(7 * 2500 / 1024, rel=0.05)

@@ -4,6 +4,7 @@
 
 #include "core/observe/container_looks.h"
 #include "core/observe/resident_blocks.h"
+#include "core/stacks/python_stack.h"
 #include "core/writer/attributes.h"
 #include "core/writer/control_group.h"
 #include "core/writer/keep_errno.h"
@@ -13,7 +14,7 @@ namespace msmemscope::host_figures {
 namespace {
 
 // By Moment.
-constexpr const char* kMoments[] = {nullptr, "import", "imported", "limit", "end"};
+constexpr const char* kMoments[] = {nullptr, "begin", "import", "imported", "limit", "end"};
 
 // The kernel looks at every page for what a process does not share. The time it takes is one in so many of the run.
 constexpr std::uint64_t kOwnFigureNs = 200'000'000;
@@ -56,6 +57,13 @@ bool comes_near(ProcessState& state, const GroupMemory& group) noexcept {
     return group.is_near_limit() && !state.is_near_limit.exchange(true, std::memory_order_relaxed);
 }
 
+// The part without a file on a disk is included in the part with a file.
+void add_shared_memory(Attributes& attributes, std::uint64_t bytes) noexcept {
+    if (bytes != 0) {
+        attributes.number(format::AttributeKey::kSharedBytes, rounded(bytes, kGrain));
+    }
+}
+
 }  // namespace
 
 bool is_forked(const ProcessState& state) noexcept {
@@ -71,6 +79,41 @@ void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
     state.own_figure_ns.store(end + pause, std::memory_order_relaxed);
 }
 
+void note_begin(ProcessState& state) noexcept {
+    FirstFigure& first = state.first_figure;
+    if (first.timestamp_ns.load(std::memory_order_relaxed) != 0 || python_imports()) {
+        return;
+    }
+    std::uint64_t none = 0;
+    if (!first.timestamp_ns.compare_exchange_strong(none, clock_ns(), std::memory_order_relaxed)) {
+        return;
+    }
+    const KeepErrno keep_errno;
+    const ProcessMemory memory = process_memory();
+    first.kept.store(kept_by_the_heap(nullptr, false), std::memory_order_relaxed);
+    first.shared.store(shared_memory(), std::memory_order_relaxed);
+    first.of_files.store(memory.resident - memory.anonymous, std::memory_order_relaxed);
+    first.anonymous.store(memory.anonymous, std::memory_order_release);
+}
+
+void write_begin(const RecordingScope& scope, ProcessState& state) noexcept {
+    FirstFigure& first = state.first_figure;
+    const std::uint64_t anonymous = first.anonymous.exchange(0, std::memory_order_acquire);
+    if (anonymous == 0) {
+        return;
+    }
+    Event event{format::EventKind::kHostMemory};
+    event.size = static_cast<std::int64_t>(anonymous);
+    event.address = first.kept.load(std::memory_order_relaxed);
+    event.extra = first.of_files.load(std::memory_order_relaxed);
+    event.timestamp_ns = first.timestamp_ns.load(std::memory_order_relaxed);
+    Attributes attributes(scope);
+    attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(Moment::kBegin)]);
+    add_shared_memory(attributes, first.shared.load(std::memory_order_relaxed));
+    event.attribute_id = attributes.id();
+    append_here(state, event);
+}
+
 void write_figure(const RecordingScope& scope, ProcessState& state, Moment moment) noexcept {
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
@@ -79,7 +122,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     }
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(memory.anonymous);
-    event.address = kept_by_the_heap(state.heap_pages, moment == Moment::kEnd);
+    event.address = kept_by_the_heap(&state.heap_pages, moment == Moment::kEnd);
     event.extra = memory.resident - memory.anonymous;
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {
@@ -94,10 +137,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     if (moment != Moment::kAny) {
         attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(moment)]);
     }
-    // The part without a file on a disk is included in the part with a file.
-    if (const std::uint64_t shared = shared_memory(); shared != 0) {
-        attributes.number(format::AttributeKey::kSharedBytes, rounded(shared, kGrain));
-    }
+    add_shared_memory(attributes, shared_memory());
     if (group.limit != 0) {
         const std::uint64_t grain = std::max(kGrain, group.limit / kGrainsOfLimit);
         attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));

@@ -280,6 +280,7 @@ void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const
         return;
     }
     if (!has_log && !is_worth_a_log(state)) {
+        host_figures::note_begin(state);
         sample.size_bytes = estimate;
         if (follow(state, sample)) {
             state.host_unrecorded_bytes.fetch_add(estimate, std::memory_order_relaxed);
@@ -289,6 +290,9 @@ void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const
     bool is_followed = true;
     if (const RecordingScope scope(false); scope) {
         const std::uint64_t now = clock_ns();
+        if (!has_log) {
+            host_figures::write_begin(scope, state);
+        }
         write_figure_now_and_then(scope, state, now);
         container_looks::ask_if_due(now);
         origin = origin_of(scope, function, site);
@@ -411,6 +415,13 @@ void begin_host_samples() noexcept {
     }
     host_samples::is_sampling.store(host_samples::wants_samples(), std::memory_order_release);
     host_samples::write_figure_in_log(host_figures::Moment::kImported);
+}
+
+void forget_begin_of_program() noexcept {
+    if (ProcessState* const state = process_state; state != nullptr) {
+        state->first_figure.anonymous.store(0, std::memory_order_relaxed);
+        state->first_figure.timestamp_ns.store(0, std::memory_order_relaxed);
+    }
 }
 
 void open_no_log_for_host_samples() noexcept {

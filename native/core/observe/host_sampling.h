@@ -7,6 +7,8 @@ namespace msmemscope::recorder {
 
 // Takes samples from now on, if the settings want them, where allocations are collected.
 void begin_host_samples() noexcept;
+// What the process did so far was not the program's own work: its first figure of host memory is still to come.
+void forget_begin_of_program() noexcept;
 // From now on samples are taken where there is a log already: a framework is being imported, which most processes do
 // nothing with.
 void open_no_log_for_host_samples() noexcept;

@@ -98,7 +98,7 @@ void find_heap() noexcept {
     }
 }
 
-std::uint64_t kept_by_the_heap(HeapPages& pages, bool is_last) noexcept {
+std::uint64_t kept_by_the_heap(HeapPages* pages, bool is_last) noexcept {
     HeapState (*const ask)() = ask_heap.load(std::memory_order_acquire);
     if (ask == nullptr || !(is_last || has_time_left(monotonic_ns()))) {
         return 0;
@@ -106,7 +106,8 @@ std::uint64_t kept_by_the_heap(HeapPages& pages, bool is_last) noexcept {
     const std::uint64_t begin = thread_time_ns();
     const std::uint64_t free_bytes = ask().free_bytes;
     heap_time_ns.fetch_add(thread_time_ns() - begin, std::memory_order_relaxed);
-    return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, pages.absent_bytes(is_last)), 1);
+    const std::uint64_t absent_bytes = pages == nullptr ? 0 : pages->absent_bytes(is_last);
+    return std::max<std::uint64_t>(free_bytes - std::min(free_bytes, absent_bytes), 1);
 }
 
 }  // namespace msmemscope

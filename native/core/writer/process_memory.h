@@ -37,8 +37,8 @@ bool is_anonymous(std::uint64_t address) noexcept;
 // For this the C library walks through every free block, and locks each arena meanwhile. It takes usually 2 us, and 10
 // ms if 100,000 blocks are free. We do not ask if the time for it is used up: 20 ms, plus 1/200 of the time since we
 // first asked. The last figure is asked for in any case. Pages of the heaps that are not in memory do not count:
-// malloc_trim gave them back.
-std::uint64_t kept_by_the_heap(HeapPages& pages, bool is_last) noexcept;
+// malloc_trim gave them back. pages: null leaves that out, which takes up to a millisecond.
+std::uint64_t kept_by_the_heap(HeapPages* pages, bool is_last) noexcept;
 // Until then it is not known. Takes the loader's lock, and cannot be called before the C library is set up.
 __attribute__((visibility("default"))) void find_heap() noexcept;
 

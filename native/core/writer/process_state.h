@@ -81,6 +81,16 @@ inline constexpr std::size_t kSharedLines = 128;
 
 inline constexpr std::size_t kHostFilterBytes = 1UL << 16U;
 
+// Host memory as the program's own work began, in a process that had no log then. All in bytes, 0 where it is not
+// known.
+struct FirstFigure {
+    std::atomic<std::uint64_t> timestamp_ns;  // 0: it has not begun
+    std::atomic<std::uint64_t> anonymous;     // written last; 0 again when the log has it
+    std::atomic<std::uint64_t> of_files;      // or shared
+    std::atomic<std::uint64_t> shared;
+    std::atomic<std::uint64_t> kept;
+};
+
 // Fields that every event of every thread reads stand apart from fields that events write. A thread that writes a cache
 // line takes it from all other processors. Each of them waits to get it back.
 struct ProcessState {
@@ -118,6 +128,7 @@ struct ProcessState {
     // Estimated bytes of those that are alive and have no record, as there is no log.
     std::atomic<std::uint64_t> host_unrecorded_bytes;
     ThreadStacks thread_stacks;
+    FirstFigure first_figure;
     std::atomic<std::uint64_t> host_figure_ns;  // when the last figure was written
     // When the first sample was, and when the kernel is asked again which of them are in memory. Near the limit of the
     // control group another time holds.

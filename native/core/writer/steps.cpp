@@ -114,7 +114,7 @@ void add_host_memory(Event& event) noexcept {
     }
     const KeepErrno keep_errno;
     event.extra = process_memory().anonymous;
-    event.address = kept_by_the_heap(process_state->heap_pages, false);
+    event.address = kept_by_the_heap(&process_state->heap_pages, false);
 }
 
 // Collects from here on, or not, as the running step wants it.

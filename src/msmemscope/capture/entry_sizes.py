@@ -1,7 +1,7 @@
 """Estimates of the memory that the entries of a container keep.
 
 Some of the newest entries stand for all. Objects that others refer to as well count nothing: they would stay without
-the container. No code of the program runs: sizes are asked of the types of Python, whatever a subclass says.
+the container. Objects of one class may refer to each other: each counts by itself. No code of the program runs: sizes are asked of the types of Python, whatever a subclass says.
 """
 
 from __future__ import annotations
@@ -61,16 +61,21 @@ def facts_of_entries(container: Any) -> EntryFacts:
     if kind is dict:
         pairs = [newest[place : place + 2] for place in range(0, len(newest), 2)]
         name = " to ".join(type(one).__name__ for one in pairs[0]) if pairs else ""
-        mean = sum(_size(key, 1) + _size(value, 1) for key, value in pairs) / max(len(pairs), 1)
+        mean = sum(_size(key, 1) + _size(value, 1, _class_of(value)) for key, value in pairs) / max(len(pairs), 1)
     else:
         name = type(newest[0]).__name__ if newest else ""
-        mean = sum(_size(one, 1) for one in newest) / max(len(newest), 1)
+        mean = sum(_size(one, 1, _class_of(one)) for one in newest) / max(len(newest), 1)
     return EntryFacts(name, own + round(mean * _length(container, kind)))
 
 
 def size_of_object(value: Any) -> int:
-    """Estimate the memory of an object with what it alone keeps, in bytes."""
-    return _size(value, 0)
+    """Estimate the memory of an object with what it alone keeps, without other objects of its class, in bytes."""
+    return _size(value, 0, _class_of(value))
+
+
+def _class_of(value: Any) -> type | None:
+    """The class of an object; None of lists and the like, which are data of whatever refers to them."""
+    return None if type(value) in _PLAIN else type(value)
 
 
 def _plain_type(value: Any) -> Any:
@@ -92,7 +97,14 @@ def _newest(container: Any, kind: Any, most: int = _SAMPLED) -> list[Any]:
     return list(itertools.islice(begin(container), most))
 
 
-def _size(value: Any, depth: int) -> int:
+def _size(value: Any, depth: int, counted: type | None = None) -> int:
+    """Estimate the memory of a value.
+
+    Args:
+        value: Any object.
+        depth: Steps from the one that was asked for.
+        counted: Within it, objects of this class count nothing.
+    """
     if depth and (sys.getrefcount(value) > _MOST_REFERENCES or issubclass(type(value), _NEVER_DATA)):
         return 0
     kind = _plain_type(value)
@@ -104,14 +116,16 @@ def _size(value: Any, depth: int) -> int:
     if mapping is not None and issubclass(type(value), mapping):
         return _rounded(_BASIC_SIZE.__get__(type(value))) + _mapped_bytes(value, mapping)
     if kind is object:
-        return _size_of_object(value, depth)
+        return _size_of_object(value, depth, counted)
     own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
     if depth >= _DEEPEST:
         return _rounded(own)
     if kind in _COLLECTED:
         inner = _newest(value, kind, _INNER)
         length = _length(value, kind) * (2 if kind is dict else 1)
-        return _rounded(own) + round(sum(_size(one, depth + 1) for one in inner) / max(len(inner), 1) * length)
+        return _rounded(own) + round(
+            sum(_size_within(one, depth + 1, counted) for one in inner) / max(len(inner), 1) * length
+        )
     return _rounded(own)
 
 
@@ -123,7 +137,11 @@ def _mapped_bytes(value: Any, mapping: Any) -> int:
     return length
 
 
-def _size_of_object(value: Any, depth: int) -> int:
+def _size_within(value: Any, depth: int, counted: type | None) -> int:
+    return 0 if type(value) is counted else _size(value, depth, counted)
+
+
+def _size_of_object(value: Any, depth: int, counted: type | None) -> int:
     """That of an object of any class, by what the garbage collector follows: attributes, variables of frames."""
     own: int = _BASIC_SIZE.__get__(type(value))  # object.__sizeof__ takes any field of a frame for its length
     # A view refers to memory that is somebody else's.
@@ -132,7 +150,7 @@ def _size_of_object(value: Any, depth: int) -> int:
     referents = [one for one in gc.get_referents(value)[:_MOST_REFERENTS] if not issubclass(type(one), _OF_PROGRAM)]
     if not any(type(one) is dict for one in referents):
         own += 8 * len(referents) + 32  # since Python 3.11 an object has its values alone, and no dictionary
-    return _rounded(own + _COLLECTED_BYTES) + sum(_size(one, depth + 1) for one in referents)
+    return _rounded(own + _COLLECTED_BYTES) + sum(_size_within(one, depth + 1, counted) for one in referents)
 
 
 def _rounded(size: int) -> int:

@@ -160,7 +160,9 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
             continue
         chain = chain_text(one.path, roots.names, filled_places)
         types, counts = (one.type_name, one.entry_type), (one.entries, one.first_entries, one.first_sequence)
-        _native.note_container(id(one.path[-1]), chain, *types, *counts, one.total_bytes)
+        # The chain of a class leads to any of its objects, another one at each look.
+        place = id(type(one.path[-1])) if is_class else id(one.path[-1])
+        _native.note_container(place, chain, *types, *counts, one.total_bytes)
 
 
 def _facts(last: Any, entries: int) -> tuple[str, str, int]:

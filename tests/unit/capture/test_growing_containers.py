@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from msmemscope import _native
-from msmemscope.capture.entry_sizes import facts_of_entries
+from msmemscope.capture.entry_sizes import facts_of_entries, size_of_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,6 +35,16 @@ def new_node(number: int) -> Node:
     node.number = number
     node.text = f"a text of number {number}"
     return node
+
+
+def linked(count: int) -> list[Node]:
+    """Return objects that each refer to the one before."""
+    nodes: list[Node] = []
+    for number in range(count):
+        node = new_node(number)
+        node.text = (_strings(number), nodes[-1] if nodes else None)
+        nodes.append(node)
+    return nodes
 
 
 @pytest.fixture(autouse=True)
@@ -132,8 +142,20 @@ def _strings(number: int) -> str:
         lambda: [np.full(1000, number) for number in range(500)],
         lambda: [new_node(number) for number in range(3000)],
         lambda: [(number + 10**6, {"answer": _strings(number)}) for number in range(2000)],
+        lambda: linked(2000),
+        lambda: [[[float(number + place) for place in range(50)] for _ in range(4)] for number in range(300)],
     ],
-    ids=["strings", "lists by number", "bytes", "set", "arrays", "objects", "tuples with dictionaries"],
+    ids=[
+        "strings",
+        "lists by number",
+        "bytes",
+        "set",
+        "arrays",
+        "objects",
+        "tuples with dictionaries",
+        "linked",
+        "nested",
+    ],
 )
 def test_sizes_are_near_what_was_allocated(make: Callable[[], Any]) -> None:
     """The truth is the blocks that tracemalloc knows, each a multiple of 16 bytes."""
@@ -147,6 +169,12 @@ def test_sizes_are_near_what_was_allocated(make: Callable[[], Any]) -> None:
         tracemalloc.stop()
     truth = sum(-(-size // 16) * 16 for size in blocks)
     assert facts_of_entries(kept).total_bytes == pytest.approx(truth, rel=0.1)
+
+
+def test_objects_of_a_class_count_by_themselves() -> None:
+    """The size of one of a chain is not that of those behind it: it stands for each of them."""
+    last = linked(100)[-1]
+    assert size_of_object(last) == pytest.approx(sys.getsizeof(_strings(0)), rel=0.5)
 
 
 def test_mapped_memory_counts_as_its_owner_s() -> None:

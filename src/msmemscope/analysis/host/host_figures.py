@@ -92,11 +92,25 @@ def imports_of_frameworks(recording: Recording) -> tuple[pl.Series, pl.Series]:
     Args:
         recording: With HOST_MEMORY events.
     """
-    moments = recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY).join(
-        recording.attributes.select("attribute_id", "when").drop_nulls(), on="attribute_id", how="inner"
-    )
+    moments = _moments(recording)
     begins, ends = (moments.filter(pl.col("when") == word)["sequence"] for word in ("import", "imported"))
     return begins, ends
+
+
+def begin_of_program(recording: Recording) -> pl.Series:
+    """Return the number of the figure from before the program's own work; none where the log is as old.
+
+    Args:
+        recording: With HOST_MEMORY events.
+    """
+    return _moments(recording).filter(pl.col("when") == "begin")["sequence"]
+
+
+def _moments(recording: Recording) -> pl.DataFrame:
+    """Return the figures of known moments: `sequence` and `when`."""
+    told = recording.attributes.select("attribute_id", "when").drop_nulls()
+    figures = recording.events.filter(pl.col("kind") == EventKind.HOST_MEMORY)
+    return figures.join(told, on="attribute_id", how="inner", maintain_order="left").select("sequence", "when")
 
 
 @once_per_recording

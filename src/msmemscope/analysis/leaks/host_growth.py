@@ -24,7 +24,12 @@ import numpy as np
 import polars as pl
 
 from msmemscope.analysis.host.growing_containers import container_behind
-from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures, imports_of_frameworks
+from msmemscope.analysis.host.host_figures import (
+    begin_of_program,
+    blocks_in_process,
+    host_figures,
+    imports_of_frameworks,
+)
 from msmemscope.analysis.host.host_samples import HostSamples, HostSite
 from msmemscope.model.events import EventKind
 from msmemscope.recording.source_lines import line_and_library
@@ -306,8 +311,9 @@ def _growth_over_time(recording: Recording, samples: HostSamples) -> HostGrowth 
     own = samples.without_imports(recording).rows["sequence"]
     if own.is_empty():
         return None
-    # Until its own work begins a program imports.
-    figures = figures.filter(pl.col("sequence") > int(own[0]))
+    # Until its own work begins a program imports. That can be before the log.
+    is_begin = pl.col("sequence").is_in(begin_of_program(recording).implode())
+    figures = figures.filter(is_begin | (pl.col("sequence") > int(own[0])))
     if figures.height < _STRETCHES * _LEAST_FIGURES:
         return None
     used, moments = _used_bytes(recording, figures), figures["timestamp_ns"].cast(pl.Int64).to_numpy()
