@@ -194,7 +194,7 @@ def work(is_done):
     is_done.set()
     end.wait()  # and with it stays its arena
 
-for step in range(40):
+for step in range(50):
     is_done = threading.Event()
     threading.Thread(target=work, args=(is_done,)).start()
     is_done.wait()

@@ -54,6 +54,8 @@ _LEAST_FIGURES: Final = 4
 _LEAST_STEPS: Final = WARM_UP_STEPS + _STRETCHES * _LEAST_FIGURES
 LEAST_KEPT_FREE_BYTES: Final = 64 << 20
 """The C library keeps less than this in every program that takes and frees large blocks."""
+_LEAST_KEPT_IN_FEW_STEPS: Final = 144 << 20
+"""An arena fills its first heap of 64 MiB before it uses gaps again. Many programs have two threads that take memory."""
 _MANY_STEPS: Final = 200
 """With figures. Over fewer ones gaps that become enough look like those that become ever more."""
 _LEAST_EXPLAINED: Final = 1 / 3
@@ -282,12 +284,15 @@ def _judged_with_gaps(figures: pl.DataFrame, used: Bytes, bounds: Places) -> _Co
         used: Of each figure, by `_used_bytes`.
         bounds: The place of the first figure of each stretch but the first.
     """
-    steadiness = _OF_GAPS if figures.height >= _MANY_STEPS else _OF_GAPS_IN_FEW_STEPS
+    is_long = figures.height >= _MANY_STEPS
+    steadiness = _OF_GAPS if is_long else _OF_GAPS_IN_FEW_STEPS
+    least_growth = LEAST_KEPT_FREE_BYTES if is_long else _LEAST_KEPT_IN_FEW_STEPS
     # Without tensors and with them: neither is growth where the one takes the place of the other.
     courses = used + figures["kept"].to_numpy(), figures["anonymous"].to_numpy()
     judged = [_judged(_without_gaps(np.split(one, bounds)), LEAST_KEPT_FREE_BYTES, steadiness) for one in courses]
     least = min(judged, key=lambda one: one.growth_bytes)
-    return least._replace(is_growing=all(one.is_growing for one in judged))
+    is_growing = least.growth_bytes >= least_growth and all(one.is_growing for one in judged)
+    return least._replace(is_growing=is_growing)
 
 
 def _mostly_kept_free(figures: pl.DataFrame, course: _Course) -> int:
