@@ -98,6 +98,7 @@ def test_device_numbers_are_those_of_the_driver(observe_once: Observe) -> None:
     observation = observe_once([ALL_EVENTS], "operators.py", variables={"ASCEND_RT_VISIBLE_DEVICES": "3,5"})
     assert set(observation.rows) == {"3", "5"}
     assert operators_on(observation, 5) == ["zeros.default"]
+    assert {*observation.run.capture.facts["device.name"]} == {"npu:3 Ascend910B1", "npu:5 Ascend910B1"}
     assert all(row["attributes"]["allocation_id"] != "0" for row in observation.of(3, event="ACCESS"))
 
 

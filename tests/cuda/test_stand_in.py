@@ -169,6 +169,8 @@ def test_what_the_device_and_the_process_use(observe_stand_in: ObserveCuda, caps
     # On a busy machine the last figures can be missing.
     assert context + (11 << 20) <= max(usage["size"].to_list()) <= context + (12 << 20) + (3 << 20)
     assert (usage["extra"] == usage["size"]).all()
+    assert run.capture.facts["device.name"] == ("cuda:0 Emulated GPU A",)
+    assert run.capture.facts["software.cuda_driver"] == ("580.1",)
     assert main(["analyze", "card", str(run.capture.directory), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     parts = answer["processes"][0]["result"]["parts"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import io
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -17,6 +19,7 @@ import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.cluster.capture_task import CaptureOutcome, TaskOptions, summarise_capture
+from msmemscope.formats.reading import load
 from tests.support import tool
 from tests.support.nightly import NIGHT, nightly
 from tests.support.targets import SOURCES
@@ -82,6 +85,10 @@ def test_the_faultless_job_names_nothing(jobs: Path, capsys: pytest.CaptureFixtu
     assert found["headlines"] == []
     assert found["verdict"][0].startswith("nothing found in 8 ranks: no leak over 8 steps, no failed allocation, ")
     assert found["failures"] == []
+    recording = load(min((jobs / "none").glob("msmemscope_*")))
+    versions = {key: texts[-1] for key, texts in recording.facts.items() if key.startswith("software.")}
+    assert versions["software.python"] == platform.python_version()
+    assert versions["software.torch"] == importlib.metadata.version("torch")
 
 
 def test_a_rank_that_was_killed_is_named(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <ctime>
+#include <cstdio>
 
+#include "core/writer/monotonic_clock.h"
 #include "sources/cuda/devices.h"
 #include "sources/loaded_function.h"
 #include "sources/management_interface.h"
@@ -36,10 +37,13 @@ int (*initialise)() = nullptr;
 int (*find_by_bus)(const char*, Handle*) = nullptr;
 int (*get_memory)(Handle, Memory*) = nullptr;
 int (*get_processes)(Handle, unsigned*, ProcessUsage*) = nullptr;
+int (*get_name)(Handle, char*, unsigned) = nullptr;
+int (*get_driver_version)(char*, unsigned) = nullptr;
 
 struct Place {
     std::atomic<Handle> handle{nullptr};
     std::atomic<std::uint64_t> next_ns{0};  // no figures before
+    std::atomic<bool> is_named{false};
 };
 Place places[format::kDevicesPerKind];
 
@@ -50,6 +54,7 @@ WrittenUsage written[format::kDevicesPerKind];
 const char* load() noexcept {
     for (Place& place : places) {  // of the parent
         place.handle.store(nullptr, std::memory_order_relaxed);
+        place.is_named.store(false, std::memory_order_relaxed);
     }
     void* const library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
@@ -61,7 +66,10 @@ const char* load() noexcept {
         !resolve(library, "nvmlDeviceGetMemoryInfo", get_memory)) {
         return "libnvidia-ml.so.1 lacks functions";
     }
-    resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", get_processes);  // the device's figure comes without it
+    // The device's figure comes without these.
+    resolve(library, "nvmlDeviceGetComputeRunningProcesses_v3", get_processes);
+    resolve(library, "nvmlDeviceGetName", get_name);
+    resolve(library, "nvmlSystemGetDriverVersion", get_driver_version);
     return initialise() == kSuccess ? nullptr : "nvmlInit failed";
 }
 
@@ -70,6 +78,25 @@ ManagementInterface nvml(load, "observed.nvml", "unobserved.nvml");
 void note_loaded(bool loaded) noexcept {
     if (loaded) {
         nvml.note(reinterpret_cast<void*>(initialise), kLibrary);
+        char version[80] = {};  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+        if (get_driver_version != nullptr && get_driver_version(version, sizeof(version)) == kSuccess) {
+            recorder::note_fact("software.cuda_driver", version);
+        }
+    }
+}
+
+// The kind of card, once.
+void note_name(format::Device device) noexcept {
+    Place& place = places[format::index_of(device)];
+    const Handle handle = place.handle.load(std::memory_order_relaxed);
+    if (handle == nullptr || get_name == nullptr || place.is_named.exchange(true, std::memory_order_relaxed)) {
+        return;
+    }
+    char name[96] = {};  // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+    char text[128];
+    if (get_name(handle, name, sizeof(name)) == kSuccess) {
+        std::snprintf(text, sizeof(text), "cuda:%d %s", format::index_of(device), name);
+        recorder::note_fact("device.name", text);
     }
 }
 
@@ -91,12 +118,6 @@ Handle known_handle(format::Device device) noexcept {
     const int index = format::index_of(device);
     return index >= 0 && nvml.was_loaded(recorder::epoch()) ? places[index].handle.load(std::memory_order_relaxed)
                                                             : nullptr;
-}
-
-std::uint64_t monotonic_ns() noexcept {
-    std::timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 std::uint64_t process_bytes(Handle handle) noexcept {
@@ -147,6 +168,7 @@ void record_device_usage(int number, format::Device device, const RecordPlace& p
         }
     }
     note_loaded(loaded);
+    note_name(device);
 }
 
 void record_usage_of(format::Device device, const RecordPlace& place) noexcept {

@@ -1,4 +1,4 @@
-"""Notes on the place of this process in a distributed job. Nothing new is imported or asked for them."""
+"""Notes on the place of this process in a distributed job, and its software. Nothing new is imported or asked for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msmemscope import _native
 from msmemscope.capture.framework_roles import role_of_frameworks
 from msmemscope.capture.launcher_environment import node_name, place_in_environment
 from msmemscope.capture.parallel_axes import coordinates_of_frameworks
-from msmemscope.model.place import Place
+from msmemscope.model.place import SOFTWARE, Place
 
 
 class PlaceNotes:
@@ -42,7 +42,7 @@ class PlaceNotes:
         try:
             if self._process_id != os.getpid():
                 self._begin_anew()
-            for key, text in self._place(role).to_facts().items():
+            for key, text in {**self._place(role).to_facts(), **_software()}.items():
                 if self._noted.get(key) != text:
                     _native.note_fact(key, text)
                     self._noted[key] = text
@@ -76,6 +76,13 @@ class PlaceNotes:
         if not self._has_failed:
             self._has_failed = True
             _native.note_fact("unobserved.place", text)
+
+
+def _software() -> dict[str, str]:
+    """Return the versions of Python and of the frameworks that are loaded, as facts."""
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in ("torch", "torch_npu")}
+    versions["python"] = sys.version.partition(" ")[0]
+    return {f"{SOFTWARE}{name}": version for name, version in versions.items() if isinstance(version, str)}
 
 
 def _rank_and_size_of_torch() -> tuple[int | None, int | None]:

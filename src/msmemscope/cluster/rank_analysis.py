@@ -31,6 +31,7 @@ from msmemscope.cluster.summary import (
 from msmemscope.launch.judged_process import judge_process
 from msmemscope.model.devices import device_name, is_accelerator
 from msmemscope.model.events import EventKind
+from msmemscope.model.place import SOFTWARE
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.step_bounds import process_steps
@@ -67,6 +68,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
         **place_columns(recording.place),
         **end_columns(recording),
         "host_bytes": None if judged.summary.host_memory is None else judged.summary.host_memory.peak_bytes,
+        "software": _software(recording),
         "event_count": recording.events.height,
         "block_count": recording.blocks.height,
         "step_source": recording.step_source.value,
@@ -95,6 +97,7 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
     return {
         "device": device_name(device),
         "pool": pool_word(pool, device),
+        "card": _card(recording, device),
         "capacity_bytes": _capacity(recording, device),
         "used_bytes": _used(recording, rows, device, main["peak_bytes"]),
         "peak_bytes": main["peak_bytes"],
@@ -124,6 +127,21 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
         },
         "coverage": _lines((*recording.coverage, *notes)),
     }
+
+
+def _software(recording: Recording) -> list[str]:
+    """The parts of the software whose versions are known, as `torch 2.13.0`."""
+    facts = recording.facts.items()
+    return sorted(
+        f"{key.removeprefix(SOFTWARE).replace('cuda_driver', 'CUDA driver')} {texts[-1]}"
+        for key, texts in facts
+        if key.startswith(SOFTWARE)
+    )
+
+
+def _card(recording: Recording, device: int) -> str | None:
+    named = (text.partition(" ") for text in recording.facts.get("device.name", ()))
+    return next((name for place, _, name in named if place == device_name(device)), None)
 
 
 def _capacity(recording: Recording, device: int) -> int | None:

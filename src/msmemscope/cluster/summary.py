@@ -17,7 +17,7 @@ from msmemscope.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SUMMARY_VERSION: Final = 5
+SUMMARY_VERSION: Final = 6
 """Of the row: one that was kept by another version is made anew."""
 MOST_BYTES: Final = 1 << 20
 """Of a summary as it travels; the limits below, and those of texts, see to that."""
@@ -46,7 +46,8 @@ SUMMARY_SCHEMA: Final = pl.Schema(
         "start_ns": pl.Int64(),
         **_PLACE,
         "event_count": pl.Int64(), "block_count": pl.Int64(),
-        "device": pl.String(), "pool": pl.String(),
+        "software": pl.List(pl.String()),
+        "device": pl.String(), "pool": pl.String(), "card": pl.String(),
         "host_bytes": pl.Int64(), "capacity_bytes": pl.Int64(), "used_bytes": pl.Int64(),
         "peak_bytes": pl.Int64(), "peak_step": pl.Int64(), "peak_ns": pl.Int64(),
         "pools": pl.List(pl.Struct({"device": pl.String(), "pool": pl.String(), "peak_bytes": pl.Int64()})),
@@ -88,8 +89,10 @@ SUMMARY_SCHEMA: Final = pl.Schema(
 
 source: the capture as it was named; fingerprint: of its files. start_ns: CLOCK_REALTIME.
 rank ... coordinates: its place in the job, null where it is not known; coordinates only of axes that the job has.
+software: `torch 2.13.0`, one per part that is known.
 device, pool: the ones that the following columns are about. An accelerator comes before the cpu, a framework before the
-    driver, and then the highest peak decides. pools: the peaks of all.
+    driver, and then the highest peak decides. card: the kind of that device, null where it is not known. pools: the peaks
+    of all.
 host_bytes: the peak of its resident host memory, null where no figure of it was recorded.
 capacity_bytes: of the device, null where no snapshot says so. used_bytes: the most that the process took of the device.
     It is the driver's where that was observed, else the pool's reserve, else its peak.

@@ -9,6 +9,8 @@ from typing import Any, Final
 AXES: Final = ("data", "tensor", "pipeline", "context", "expert")
 """The axes of parallelism, in the order in which they are shown."""
 
+SOFTWARE: Final = "software."
+"""Before the name of a part of the software, in the key of the fact that has its version."""
 _PREFIX: Final = "process."
 _AXIS_PREFIX: Final = "process.axis."
 _NUMBERS: Final = ("rank", "local_rank", "world_size", "local_world_size", "restart_count")

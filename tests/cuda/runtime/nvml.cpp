@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -34,6 +35,14 @@ EXPORTED int nvmlShutdown() { return 0; }
 EXPORTED int nvmlDeviceGetCount_v2(unsigned* count) { return cudaGetDeviceCount(reinterpret_cast<int*>(count)); }
 EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
     *handle = handle_of(static_cast<int>(index));
+    return 0;
+}
+EXPORTED int nvmlDeviceGetName(void* handle, char* name, unsigned length) {
+    std::snprintf(name, length, "Emulated GPU %c", 'A' + number_of(handle));
+    return 0;
+}
+EXPORTED int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+    std::snprintf(version, length, "580.1");
     return 0;
 }
 // 0000:01:00.0 is device 0.

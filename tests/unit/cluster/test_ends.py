@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from msmemscope.cluster.answer.ranks import rank_rows
 from msmemscope.cluster.answer_json import answer_content
 from msmemscope.cluster.merging import part_of_summaries
 from tests.fakes.rank_summaries import MIB, rank_row, rank_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECOND = 1_000_000_000
 
@@ -171,3 +174,22 @@ def test_a_place_along_an_axis_and_a_kind_of_device_are_named_too() -> None:
     ]  # fmt: skip
     (line,) = lines(answer_of(part_of_summaries(rank_table(rows))))
     assert line.startswith("outlier: devices of 64.0 GiB: 3 of 3 ranks (ranks 1, 9, 17) have 150 MiB")
+
+
+def test_a_kind_of_card_and_a_version_are_named_too() -> None:
+    """The name of the card says more than its size, which all cards of the kind share."""
+
+    def line_of(values: Callable[[bool], dict[str, Any]]) -> str:
+        rows = [
+            rank_row(rank, peak=(150 if rank in {1, 9, 17} else 100) * MIB, **values(rank in {1, 9, 17}))
+            for rank in range(32)
+        ]
+        (line,) = lines(answer_of(part_of_summaries(rank_table(rows))))
+        return line
+
+    cards = line_of(
+        lambda is_other: {"card": "B2" if is_other else "B1", "capacity_bytes": (64 if is_other else 32) << 30}
+    )
+    assert cards.startswith("outlier: B2: 3 of 3 ranks (ranks 1, 9, 17) have 150 MiB")
+    software = line_of(lambda is_other: {"software": ["python 3.11.7", "torch 2.12.0" if is_other else "torch 2.13.0"]})
+    assert software.startswith("outlier: torch 2.12.0: 3 of 3 ranks (ranks 1, 9, 17) have 150 MiB")

@@ -10,6 +10,7 @@
 #include "interpose/patcher.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/kernel_launch/kernel_launch.h"
+#include "sources/loaded_function.h"
 
 namespace msmemscope::acl {
 
@@ -65,6 +66,7 @@ private:
     std::atomic<std::uint32_t> misses_{0};
 };
 
+LoadedFunction<const char*()> soc_name("aclrtGetSocName");
 Lookup<std::size(kGetDevice)> device_lookup(kGetDevice);
 Lookup<std::size(kStreamGetId)> stream_lookup(kStreamGetId);
 
@@ -82,9 +84,15 @@ void note_device(int logical) noexcept {
         return;
     }
     const KeepErrno keep_errno;
-    char text[64];
+    char text[96];
     std::snprintf(text, sizeof(text), "%d is device %d of the driver", logical, physical_device(logical));
     recorder::note_fact("acl.device", text);
+    const auto name_of_chip = soc_name.get();
+    const char* const name = name_of_chip != nullptr ? name_of_chip() : nullptr;
+    if (name != nullptr) {
+        std::snprintf(text, sizeof(text), "npu:%d %s", physical_device(logical), name);
+        recorder::note_fact("device.name", text);
+    }
 }
 
 int init(const Call<int(const char*)>& call, const char* configuration_path) {

@@ -1,4 +1,7 @@
-"""The places that outliers have in common: a host, a kind of device, an index of an axis. One cause is one line."""
+"""The places that outliers have in common. One cause is one line.
+
+A place is a host, a kind or size of device, a version of some software, or an index of an axis.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class CommonPlace:
     """Outliers at one place."""
 
     place: str
-    """In words: `node025`, `tensor 1`, `devices of 32.0 GiB`."""
+    """In words: `node025`, `tensor 1`, `devices of 32.0 GiB`, `Ascend910B1`, `torch 2.13.0`."""
     rows: tuple[int, ...]
     """The outliers there."""
     ranks: int
@@ -79,6 +82,7 @@ def _places(judged: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:
     """The places of a job, with the rows at each."""
     columns = {
         "host": pl.col("node"),
+        "card": pl.col("card"),
         "device": pl.col("capacity_bytes"),
         **{axis: coordinate(axis) for axis in axes_of(judged)},
     }
@@ -87,10 +91,14 @@ def _places(judged: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:
         for value, members in placed.iter_rows():
             if len(members) <= MOST_OF_JOB * judged.height:
                 yield _words(name, value), members
+    software = judged.select(INDEX, value="software").explode("value", empty_as_null=True).drop_nulls()
+    for value, members in software.group_by("value").agg(INDEX).sort("value").iter_rows():
+        if len(members) <= MOST_OF_JOB * judged.height:
+            yield value, members
 
 
 def _words(name: str, value: object) -> str:
-    if name == "host":
+    if name in {"host", "card"}:
         return str(value)
     if name == "device":
         return f"devices of {format_bytes(int(str(value)))}"
