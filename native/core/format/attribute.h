@@ -85,6 +85,7 @@ enum class AttributeKey : std::uint16_t {
     kGroupBytes = 96,
     kGroupLimit = 97,
     kProportionalBytes = 98,
+    kUnrecordedBytes = 99,
 };
 
 enum class ValueKind : std::uint16_t {

@@ -57,10 +57,13 @@ bool comes_near(ProcessState& state, const GroupMemory& group) noexcept {
     return group.is_near_limit() && !state.is_near_limit.exchange(true, std::memory_order_relaxed);
 }
 
-// The part without a file on a disk is included in the part with a file.
-void add_shared_memory(Attributes& attributes, std::uint64_t bytes) noexcept {
-    if (bytes != 0) {
-        attributes.number(format::AttributeKey::kSharedBytes, rounded(bytes, kGrain));
+// shared: the part without a file on a disk, which is included in the part with a file. unrecorded: of samples.
+void add_parts(Attributes& attributes, std::uint64_t shared, std::uint64_t unrecorded) noexcept {
+    if (shared != 0) {
+        attributes.number(format::AttributeKey::kSharedBytes, rounded(shared, kGrain));
+    }
+    if (unrecorded != 0) {
+        attributes.number(format::AttributeKey::kUnrecordedBytes, rounded(unrecorded, kGrain));
     }
 }
 
@@ -79,9 +82,18 @@ void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept {
     state.own_figure_ns.store(end + pause, std::memory_order_relaxed);
 }
 
+void forget_begin(ProcessState& state) noexcept {
+    state.first_figure.anonymous.store(0, std::memory_order_relaxed);
+    state.first_figure.timestamp_ns.store(0, std::memory_order_relaxed);
+}
+
 void note_begin(ProcessState& state) noexcept {
     FirstFigure& first = state.first_figure;
-    if (first.timestamp_ns.load(std::memory_order_relaxed) != 0 || python_imports()) {
+    if (python_imports()) {
+        forget_begin(state);
+        return;
+    }
+    if (first.timestamp_ns.load(std::memory_order_relaxed) != 0) {
         return;
     }
     std::uint64_t none = 0;
@@ -92,6 +104,7 @@ void note_begin(ProcessState& state) noexcept {
     const ProcessMemory memory = process_memory();
     first.kept.store(kept_by_the_heap(nullptr, false), std::memory_order_relaxed);
     first.shared.store(shared_memory(), std::memory_order_relaxed);
+    first.unrecorded.store(state.host_unrecorded_bytes.load(std::memory_order_relaxed), std::memory_order_relaxed);
     first.of_files.store(memory.resident - memory.anonymous, std::memory_order_relaxed);
     first.anonymous.store(memory.anonymous, std::memory_order_release);
 }
@@ -109,7 +122,8 @@ void write_begin(const RecordingScope& scope, ProcessState& state) noexcept {
     event.timestamp_ns = first.timestamp_ns.load(std::memory_order_relaxed);
     Attributes attributes(scope);
     attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(Moment::kBegin)]);
-    add_shared_memory(attributes, first.shared.load(std::memory_order_relaxed));
+    add_parts(attributes, first.shared.load(std::memory_order_relaxed),
+              first.unrecorded.load(std::memory_order_relaxed));
     event.attribute_id = attributes.id();
     append_here(state, event);
 }
@@ -137,7 +151,7 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     if (moment != Moment::kAny) {
         attributes.text(format::AttributeKey::kWhen, kMoments[static_cast<std::size_t>(moment)]);
     }
-    add_shared_memory(attributes, shared_memory());
+    add_parts(attributes, shared_memory(), state.host_unrecorded_bytes.load(std::memory_order_relaxed));
     if (group.limit != 0) {
         const std::uint64_t grain = std::max(kGrain, group.limit / kGrainsOfLimit);
         attributes.number(format::AttributeKey::kGroupBytes, rounded(group.used, grain));

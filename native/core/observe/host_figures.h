@@ -17,8 +17,10 @@ bool is_forked(const ProcessState& state) noexcept;
 // Says when the kernel is asked again for what the process does not share. begin: when it was asked.
 void set_next_own_figure(ProcessState& state, std::uint64_t begin) noexcept;
 
-// To be called where a process without a log allocates. The first time that no module is being imported, the figure of
-// that moment is noted. It takes about 30 us.
+// The program's own work has not begun yet.
+void forget_begin(ProcessState& state) noexcept;
+// To be called where a process without a log allocates. The first time behind the last import of a module, the figure
+// of that moment is noted. It takes about 30 us.
 void note_begin(ProcessState& state) noexcept;
 // The process gets a log after all: writes that figure, with its own time, if it was not written yet.
 void write_begin(const RecordingScope& scope, ProcessState& state) noexcept;

@@ -27,6 +27,9 @@ __attribute__((tls_model("initial-exec"))) __thread ThreadSampler thread_sampler
 namespace {
 
 constexpr std::uint64_t kUsualMeanBytes = 512UL << 10U;
+// A program without a framework is small, and so are its errors to be. Its first samples come more often.
+constexpr std::uint64_t kFineMeanBytes = 64UL << 10U;
+constexpr std::uint32_t kFineSamples = 2048;
 // A mean grows to so many times what it is at first, at most.
 constexpr std::uint64_t kMostTimesMean = 64;
 // A thread whose samples come faster doubles its mean, one whose samples come slower halves it.
@@ -60,6 +63,8 @@ std::atomic<bool> opens_no_log{false};
 std::atomic<bool> has_ended{false};
 std::atomic<std::uint64_t> threads_seeded{0};
 std::atomic<bool> has_looked_for_group{false};
+// Of a process and the ones that it forks.
+std::atomic<std::uint32_t> fine_samples_left{kFineSamples};
 
 // Nothing of the mathematical library: the core needs the C library alone.
 
@@ -111,7 +116,11 @@ std::uint64_t least_mean_bytes() noexcept {
     if (current_settings.host_sampling == HostSampling::kAll) {
         return 0;
     }
-    return current_settings.host_sample_bytes != 0 ? current_settings.host_sample_bytes : kUsualMeanBytes;
+    const std::uint64_t wanted = current_settings.host_sample_bytes;
+    const bool is_usual = wanted == 0 || wanted == kUsualMeanBytes;
+    return !is_usual                                                ? wanted
+           : fine_samples_left.load(std::memory_order_relaxed) != 0 ? kFineMeanBytes
+                                                                    : kUsualMeanBytes;
 }
 
 std::uint64_t next_random(ThreadSampler& sampler) noexcept {  // xorshift64*
@@ -142,8 +151,9 @@ void adapt_mean(ThreadSampler& sampler, std::uint64_t now) noexcept {
     if (passed < kFastNs) {
         sampler.mean_bytes = std::min(2 * sampler.mean_bytes, kMostTimesMean * least);
     } else if (passed > kSlowNs) {
-        sampler.mean_bytes = std::max(sampler.mean_bytes / 2, least);
+        sampler.mean_bytes /= 2;
     }
+    sampler.mean_bytes = std::max(sampler.mean_bytes, least);
 }
 
 void count_in_filter(ProcessState& state, std::uint64_t address, bool comes) noexcept {
@@ -296,6 +306,11 @@ void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const
         write_figure_now_and_then(scope, state, now);
         container_looks::ask_if_due(now);
         origin = origin_of(scope, function, site);
+        std::uint32_t left = fine_samples_left.load(std::memory_order_relaxed);
+        if (left != 0) {
+            // Two threads may count one sample: nobody needs the exact number.
+            fine_samples_left.store(left - 1, std::memory_order_relaxed);
+        }
         is_followed = write(state, sample, estimate, origin);
     }
     if (!is_followed && !state.host_samples_are_full.exchange(true, std::memory_order_relaxed)) {
@@ -419,13 +434,13 @@ void begin_host_samples() noexcept {
 
 void forget_begin_of_program() noexcept {
     if (ProcessState* const state = process_state; state != nullptr) {
-        state->first_figure.anonymous.store(0, std::memory_order_relaxed);
-        state->first_figure.timestamp_ns.store(0, std::memory_order_relaxed);
+        host_figures::forget_begin(*state);
     }
 }
 
 void open_no_log_for_host_samples() noexcept {
     host_samples::opens_no_log.store(true, std::memory_order_relaxed);
+    host_samples::fine_samples_left.store(0, std::memory_order_relaxed);
     host_samples::write_figure_in_log(host_figures::Moment::kImport);
 }
 

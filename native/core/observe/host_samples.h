@@ -2,7 +2,7 @@
 //
 // Every allocated byte has the same chance of being sampled. The distances between sampled bytes have an exponential
 // distribution (a Poisson process) with a mean of 512 KiB, or as the settings say. With a mean of 0 each allocation is
-// recorded.
+// recorded. A program without a framework begins with a mean of 64 KiB.
 // - An allocation of s bytes is sampled with a chance of 1 - exp(-s / mean).
 // - It stands for s / (1 - exp(-s / mean)) bytes.
 //

@@ -89,6 +89,7 @@ struct FirstFigure {
     std::atomic<std::uint64_t> of_files;      // or shared
     std::atomic<std::uint64_t> shared;
     std::atomic<std::uint64_t> kept;
+    std::atomic<std::uint64_t> unrecorded;
 };
 
 // Fields that every event of every thread reads stand apart from fields that events write. A thread that writes a cache

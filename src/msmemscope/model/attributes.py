@@ -88,6 +88,7 @@ class AttributeKey(IntEnum):
     GROUP_BYTES = 96
     GROUP_LIMIT = 97
     PROPORTIONAL_BYTES = 98
+    UNRECORDED_BYTES = 99
 
 
 class AttributeType(Enum):
@@ -205,6 +206,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.GROUP_BYTES, "group_bytes", _NUMBER),
         (AttributeKey.GROUP_LIMIT, "group_limit", _NUMBER),
         (AttributeKey.PROPORTIONAL_BYTES, "proportional_bytes", _NUMBER),
+        (AttributeKey.UNRECORDED_BYTES, "unrecorded_bytes", _NUMBER),
     )
 )
 """All of them, by rising key."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.analysis.host.host_ledger import BEFORE, KEPT_FREE
+from msmemscope.analysis.host.host_ledger import BEFORE, EARLIER, KEPT_FREE
 from msmemscope.units import format_bytes, format_signed_bytes
 
 if TYPE_CHECKING:
     from msmemscope.analysis.host.host_ledger import HostLedger
 
-_SHORT: Final = {BEFORE: "libraries", KEPT_FREE: "kept free"}
+_SHORT: Final = {BEFORE: "libraries", EARLIER: "before the log", KEPT_FREE: "kept free"}
 _LEAST_PART: Final = 0.01
 """Of the resident memory, that a part must have to be named."""
 

@@ -29,6 +29,7 @@ FIGURE_SCHEMA: Final = pl.Schema(
         "group_bytes": pl.Int64(),
         "group_limit": pl.Int64(),
         "proportional_bytes": pl.Int64(),
+        "unrecorded_bytes": pl.Int64(),
     }
 )
 """One row per figure, in sequence order; sizes in bytes.
@@ -41,6 +42,7 @@ shared: the resident memory that is shared, or has a file in memory, where it wa
 group_bytes: in use by the control group of the process, where it was not asked as at the last figure; null without any.
 group_limit: of that group; null without any.
 proportional_bytes: the resident memory, of pages that n processes share an nth part; null where it was not asked.
+unrecorded_bytes: the sampled allocations that are older than the log and live on, where it was not asked as at the last figure.
 """
 
 _OF_STEPS: Final = (EventKind.STEP, EventKind.IMPLIED_STEP)
@@ -55,7 +57,7 @@ def host_figures(recording: Recording) -> pl.DataFrame:
     """
     is_step, other, size = pl.col("kind").is_in(_OF_STEPS), pl.col("extra").cast(pl.Int64, strict=False), pl.col("size")
     kept = pl.col("address").cast(pl.Int64, strict=False).replace(0, None)
-    of_kernel = ("shared_bytes", "group_bytes", "group_limit", "proportional_bytes")
+    of_kernel = ("shared_bytes", "group_bytes", "group_limit", "proportional_bytes", "unrecorded_bytes")
     attributes = recording.attributes.select("attribute_id", pl.col(of_kernel).cast(pl.Int64, strict=False))
     is_told = ~is_step & (other > 0)
     # A figure without shared memory has no such attribute.
@@ -74,10 +76,11 @@ def host_figures(recording: Recording) -> pl.DataFrame:
             group_bytes="group_bytes",
             group_limit="group_limit",
             proportional_bytes="proportional_bytes",
+            unrecorded_bytes=pl.when(~is_step).then(pl.col("unrecorded_bytes").fill_null(0)),
         )
         .filter(pl.col("anonymous") > 0)
         .with_columns(
-            pl.col("kept", "shared").forward_fill().backward_fill().fill_null(0),
+            pl.col("kept", "shared", "unrecorded_bytes").forward_fill().backward_fill().fill_null(0),
             pl.col("files", "group_bytes", "group_limit").forward_fill().backward_fill(),
         )
         .select(FIGURE_SCHEMA.names())

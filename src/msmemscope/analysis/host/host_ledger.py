@@ -1,11 +1,12 @@
 """The resident memory of a process as a sum of parts, at its peak and at the end.
 
-    resident = blocks + samples + before work + kept free + files + shared + unknown
+    resident = blocks + samples + before the log + before work + kept free + files + shared + unknown
 
 - Blocks are CPU tensors and pinned memory. They are exact. Pages that were never touched do not count: the kernel was
   asked for those of tensors that are alive at the end.
 - Samples stand for the other allocations since then: Python objects, arrays, native memory, stacks of
   threads. They are estimates: of n samples the error is about 1 in the square root of n.
+- A program without a framework has no log before its samples stand for 8 MiB. Those are a part of their own, without lines.
 - The memory before work is the first figure, without the blocks of that moment. Modules that are imported before the
   program begins its own work are in it, and so is a framework.
 - Memory that is kept free, memory of files and shared memory are figures of the C library and the kernel. Memory of
@@ -24,7 +25,13 @@ import polars as pl
 
 from msmemscope.analysis.coverage import Coverage, Subject, coverage_of
 from msmemscope.analysis.host.growing_containers import CONTAINER_SCHEMA, growing_containers
-from msmemscope.analysis.host.host_figures import blocks_in_process, host_figures, imports_of_frameworks, is_emulated
+from msmemscope.analysis.host.host_figures import (
+    begin_of_program,
+    blocks_in_process,
+    host_figures,
+    imports_of_frameworks,
+    is_emulated,
+)
 from msmemscope.analysis.host.host_samples import SHARED_MEMORY, HostSamples
 from msmemscope.analysis.host.processes_together import shares_of
 from msmemscope.model.devices import DEVICE_CPU
@@ -45,6 +52,7 @@ SUBJECT: Final = Subject("Host memory")
 TENSORS: Final = "CPU tensors"
 PINNED: Final = "pinned memory"
 BEFORE: Final = "interpreter and libraries, before work began"
+EARLIER: Final = "allocated before the log began"
 KEPT_FREE: Final = "freed, and kept by the C library"
 FILES: Final = "mapped files"
 UNKNOWN: Final = "unknown"
@@ -164,12 +172,15 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     exact = _blocks(recording, sequences)
     kinds = samples.of_private_memory().by_kind(recording)
     sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
+    unrecorded = figures["unrecorded_bytes"].to_numpy()
+    set_up = np.maximum.accumulate(np.where(is_set_up, np.arange(len(unrecorded)), 0))
+    exact[EARLIER] = np.maximum(unrecorded - unrecorded[set_up], 0)
     # In a log the C library keeps at least 1 byte: 0 stands for unknown.
     kept = figures["kept"].replace(1, 0).to_numpy()
     known = sum([*exact.values(), *sampled.values()], kept)
     rest = (figures["anonymous"] - known).to_numpy()
     # Behind the import of libraries it stays as it was then.
-    before = np.maximum(rest[np.maximum.accumulate(np.where(is_set_up, np.arange(len(rest)), 0))], 0)
+    before = np.maximum(rest[set_up], 0)
     parts = exact | sampled | {
         BEFORE: before,
         KEPT_FREE: kept,
@@ -215,6 +226,8 @@ def _is_set_up(recording: Recording, sequences: Numbers, samples: HostSamples) -
     own = samples.without_imports(recording).rows["sequence"]
     imported = samples.rows["sequence"].filter(~samples.rows["sequence"].is_in(own.implode()))
     found = sequences <= (min(int(one) for one in (*imported.tail(1), *own.head(1))) if imported.len() else 0)
+    if (began := begin_of_program(recording)).len():
+        found &= sequences <= int(began[0])
     begins, ends = (np.searchsorted(sequences, one.to_numpy()) for one in imports_of_frameworks(recording))
     for end in ends:
         # The import of a framework that began before the first figure has no beginning here.

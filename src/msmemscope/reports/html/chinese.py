@@ -139,6 +139,7 @@ CHINESE_TEXTS: Final = {
     "CPU tensors": "CPU 张量",
     "pinned memory": "锁页内存",
     "unknown, and memory of the emulated device": "未知, 以及模拟设备的内存",
+    "allocated before the log began": "日志开始之前的分配",
     "interpreter and libraries, before work began": "解释器与库, 程序自身工作之前",
     "freed, and kept by the C library": "已释放, 仍被 C 库保留",
     "mapped files": "文件映射",
