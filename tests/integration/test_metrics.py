@@ -90,7 +90,7 @@ def started(command: Sequence[object], **streams: Any) -> Iterator[subprocess.Po
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_running_program_is_scraped(tmp_path: Path) -> None:
-    """Twice: memory that it has allocated in between is there."""
+    """Twice: memory that it has allocated in between is there. The server is there before the program."""
     program = (
         "import sys, torch\nkept = []\n"
         "for line in sys.stdin:\n    kept += [torch.ones(1 << 18) for _ in range(int(line))]\n    print('done', flush=True)\n"
@@ -98,14 +98,11 @@ def test_a_running_program_is_scraped(tmp_path: Path) -> None:
     command = [*tool.TOOL, f"--output={tmp_path}", sys.executable, "-u", "-c", program]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     serve = [*tool.TOOL, "metrics", tmp_path, "--prometheus=127.0.0.1:0"]
-    with started(command, **pipes) as running, contextlib.ExitStack() as stack:
+    with started(serve, stderr=subprocess.PIPE) as serving, started(command, **pipes) as running:
         found: dict[Any, float] = {}
-        address = ""
+        address = _address(serving)
         for blocks in (3, 4):
             _write(running, f"{blocks}\n")
-            if not address:
-                serving = stack.enter_context(started(serve, stderr=subprocess.PIPE))
-                address = _address(serving)
             with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - our own server
                 found = samples(answer.read().decode())
             assert value(found, "msmemscope_process_running") == 1
@@ -127,7 +124,9 @@ def _write(program: subprocess.Popen[str], line: str) -> None:
 
 def _address(serving: subprocess.Popen[str]) -> str:
     assert serving.stderr is not None
-    found = re.search(r"http://\S+/metrics", serving.stderr.readline())
+    line = serving.stderr.readline()
+    assert "which has no capture yet" in line
+    found = re.search(r"http://\S+/metrics", line)
     assert found is not None
     return found[0]
 

@@ -38,6 +38,26 @@ def test_the_training_job_is_launched_as_it_stands() -> None:
     assert [one.option.name for one in request.given] == ["output", "gather", "sample-ranks", "role"]
 
 
+def test_figures_are_offered_as_it_stands() -> None:
+    """One container writes where the other reads, as the same user, and neither has a privilege."""
+    (deployment,) = documents("serve-with-metrics.yaml")
+    pod = deployment["spec"]["template"]["spec"]
+    server, metrics = pod["containers"]
+    request = parse_command_line(server["command"][1:], verbs=VERBS)
+    assert isinstance(request, LaunchRequest)
+    assert request.program == ("python", "server.py")
+    (output,) = [one.value for one in request.given if one.option.name == "output"]
+    command, verb, *arguments = metrics["command"]
+    asked = parser_of(command_named(verb)).parse_args(arguments)
+    assert command == "msmemscope"
+    assert asked.what == str(output)
+    assert asked.prometheus.rpartition(":")[2] == str(metrics["ports"][0]["containerPort"])
+    assert {mount["mountPath"] for one in (server, metrics) for mount in one["volumeMounts"]} == {asked.what}
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not any("securityContext" in one for one in (server, metrics))
+    assert not {"hostPID", "shareProcessNamespace", "hostNetwork"} & set(pod)
+
+
 def test_the_answer_is_asked_for_as_it_stands() -> None:
     """A verb with values that it takes; where it writes, a volume is mounted."""
     (job,) = documents("answer-with-kuberay.yaml")

@@ -6,14 +6,14 @@ import importlib.util
 import os
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.cli.chosen_input import describe_verb
-from msmemscope.errors import UsageError
+from msmemscope.errors import MsmemscopeError, UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
 _PACKAGE: Final = "prometheus_client"
 _EXAMPLE: Final = "msmemscope metrics memscopeDumpResults --prometheus=127.0.0.1:9464"
@@ -28,7 +28,8 @@ class MetricsCommand:
     """Offer figures of running programs to Prometheus, until Ctrl-C.
 
     PID is an observed process, or one that has started some. DIR is a capture
-    folder (msmemscope_*_ascend) or a folder of several; new ones in it are found.
+    folder (msmemscope_*_ascend) or a folder of several; new ones in it are found,
+    also if it is empty at first.
     Without either: the latest run. The programs are not touched: their event
     logs are read at each scrape. Needs `pip install 'msmemscope[metrics]'`.
     """
@@ -61,7 +62,7 @@ class MetricsCommand:
         from msmemscope.launch import messages
         from msmemscope.live.metrics import CaptureMetrics
 
-        _captures(arguments.what)  # a wrong word is told before anything is offered
+        is_awaited = _are_awaited(arguments)
         registry = CollectorRegistry(auto_describe=False)
         collector = CaptureMetrics(lambda: _captures(arguments.what))
         if arguments.once:
@@ -74,7 +75,9 @@ class MetricsCommand:
             message = f"cannot listen there: {error.strerror or error}"
             raise UsageError(message, option=_ADDRESS, value=arguments.prometheus) from error
         registry.register(collector)
-        messages.note(f"metrics of {arguments.what or 'the latest run'} at http://{host}:{server.server_port}/metrics")
+        yet = ", which has no capture yet," if is_awaited else ""
+        what = f"{arguments.what or 'the latest run'}{yet}"
+        messages.note(f"metrics of {what} at http://{host}:{server.server_port}/metrics")
         try:
             while thread.is_alive():
                 thread.join(_PAUSE_S)  # a wait without an end is not always interrupted
@@ -82,6 +85,21 @@ class MetricsCommand:
             server.shutdown()
             server.server_close()
         return 0
+
+
+def _are_awaited(arguments: argparse.Namespace) -> bool:
+    """Whether there are no captures yet, as beside a container that is just being started.
+
+    Raises:
+        MsmemscopeError: There are none, and there is no folder for them: it is told before anything is offered.
+    """
+    try:
+        _captures(arguments.what)
+    except MsmemscopeError:
+        if arguments.once or arguments.what is None or not Path(arguments.what).is_dir():
+            raise
+        return True
+    return False
 
 
 def _captures(given: str | None) -> list[Path]:
