@@ -171,9 +171,10 @@ def _instruments() -> Iterator[Program]:
         "Instruments", "gdb", "a training run under gdb", (*gdb, "--args", "{python}", "{programs}/trains.py", "{device}"),
         with_torch=True, places=BOTH, needs=("gdb",), nightly=True,
     )  # fmt: skip
+    # In the current folder: both of them remove the file that was there, and root may remove /dev/null.
     commands = {
-        "coverage": ("coverage run", ("-m", "coverage", "run", "--data-file=/dev/null", "{programs}/trains.py")),
-        "memray": ("memray run", ("-m", "memray", "run", "--quiet", "--force", "--output=/dev/null")),
+        "coverage": ("coverage run", ("-m", "coverage", "run", "--data-file=coverage.data", "{programs}/trains.py")),
+        "memray": ("memray run", ("-m", "memray", "run", "--quiet", "--force", "--output=memray.bin")),
     }
     for module, (name, words) in commands.items():
         script = () if "{programs}/trains.py" in words else ("{programs}/trains.py",)
@@ -183,7 +184,7 @@ def _instruments() -> Iterator[Program]:
         )  # fmt: skip
     yield Program(
         "Instruments", "py-spy record", "a training started and sampled by py-spy",
-        ("py-spy", "record", "--format=raw", "--output=/dev/null", "--", "{python}", "{programs}/trains.py", "{device}"),
+        ("py-spy", "record", "--format=raw", "--output=samples.txt", "--", "{python}", "{programs}/trains.py", "{device}"),
         with_torch=True, places=BOTH, needs=("py-spy", "module torch"), nightly=True,
     )  # fmt: skip
     for library, name in (("libjemalloc.so.2", "jemalloc"), ("libtcmalloc_minimal.so.4", "tcmalloc")):
