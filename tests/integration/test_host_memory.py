@@ -329,3 +329,16 @@ def test_a_program_without_a_framework_is_judged_from_its_begin(tmp_path: Path) 
     assert float(found[1]) == pytest.approx(grown / 2**20, abs=3)
     assert 1000 < int(found[2].replace(",", "")) <= 4000
     assert float(found[3]) == pytest.approx(7 * 2500 / 1024, rel=0.05)
+
+
+def test_a_handler_may_map_memory_in_the_middle_of_an_allocation(target_builder: Builder, tmp_path: Path) -> None:
+    """Its sample asks the C library nothing: the thread may hold the lock that an answer needs."""
+    library = target_builder.part("map_in_handler.c", "libmap_in_handler.so", "-pthread")
+    code = f"import ctypes; print(ctypes.CDLL('{library}').allocate_among_signals(4) > 100)"
+    run = tool.run(
+        [*tool.TOOL, f"--output={tmp_path / 'out'}", "--", sys.executable, "-c", code],
+        output=tmp_path / "out",
+        timeout_s=60,
+    )
+    assert run.stdout == "True\n", run.stderr
+    assert events_of(run.capture).filter(pl.col("kind") == int(EventKind.HOST_SAMPLE)).height > 100

@@ -87,7 +87,7 @@ void forget_begin(ProcessState& state) noexcept {
     state.first_figure.timestamp_ns.store(0, std::memory_order_relaxed);
 }
 
-void note_begin(ProcessState& state) noexcept {
+void note_begin(ProcessState& state, Heap heap) noexcept {
     FirstFigure& first = state.first_figure;
     if (python_imports()) {
         forget_begin(state);
@@ -102,7 +102,7 @@ void note_begin(ProcessState& state) noexcept {
     }
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
-    first.kept.store(kept_by_the_heap(nullptr, false), std::memory_order_relaxed);
+    first.kept.store(heap == Heap::kIsFree ? kept_by_the_heap(nullptr, false) : 0, std::memory_order_relaxed);
     first.shared.store(shared_memory(), std::memory_order_relaxed);
     first.unrecorded.store(state.host_unrecorded_bytes.load(std::memory_order_relaxed), std::memory_order_relaxed);
     first.of_files.store(memory.resident - memory.anonymous, std::memory_order_relaxed);
@@ -128,7 +128,7 @@ void write_begin(const RecordingScope& scope, ProcessState& state) noexcept {
     append_here(state, event);
 }
 
-void write_figure(const RecordingScope& scope, ProcessState& state, Moment moment) noexcept {
+void write_figure(const RecordingScope& scope, ProcessState& state, Moment moment, Heap heap) noexcept {
     const KeepErrno keep_errno;
     const ProcessMemory memory = process_memory();
     if (memory.anonymous == 0) {
@@ -136,7 +136,9 @@ void write_figure(const RecordingScope& scope, ProcessState& state, Moment momen
     }
     Event event{format::EventKind::kHostMemory};
     event.size = static_cast<std::int64_t>(memory.anonymous);
-    event.address = kept_by_the_heap(&state.heap_pages, moment == Moment::kEnd);
+    if (heap == Heap::kIsFree) {
+        event.address = kept_by_the_heap(&state.heap_pages, moment == Moment::kEnd);
+    }
     event.extra = memory.resident - memory.anonymous;
     const GroupMemory group = group_memory();
     if (comes_near(state, group)) {

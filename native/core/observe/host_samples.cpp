@@ -1,6 +1,7 @@
 #include "core/observe/host_samples.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/observe/container_looks.h"
 #include "core/observe/host_figures.h"
@@ -17,6 +18,7 @@
 namespace msmemscope {
 namespace host_samples {
 
+using host_figures::Heap;
 using host_figures::is_forked;
 using host_figures::Moment;
 using host_figures::set_next_own_figure;
@@ -268,12 +270,13 @@ void measure_threads(ProcessState& state, std::size_t most) noexcept {
         most, [&state](const ThreadStack& stack, std::uint64_t bytes) { return resize_thread(state, stack, bytes); });
 }
 
-void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state, std::uint64_t now) noexcept {
+void write_figure_now_and_then(const RecordingScope& scope, ProcessState& state, std::uint64_t now,
+                               Heap heap) noexcept {
     std::uint64_t before = state.host_figure_ns.load(std::memory_order_relaxed);
     if (now - before >= kFigureNs &&
         state.host_figure_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) {
         measure_threads(state, kStacksWithFigure);
-        write_figure(scope, state, Moment::kAny);
+        write_figure(scope, state, Moment::kAny, heap);
     }
 }
 
@@ -285,12 +288,13 @@ LiveBlock sample_of(const void* memory, std::uint64_t bytes, std::uint32_t label
 // origin: gets the one of the sample, if it has a record.
 void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const char* function, const CallSite& site,
             SampleOrigin& origin) noexcept {
+    const Heap heap = std::strncmp(function, "mmap", 4) == 0 ? Heap::kMayBeLocked : Heap::kIsFree;
     const bool has_log = state.phase.load(std::memory_order_acquire) == CapturePhase::kOpen;
     if (!has_log && opens_no_log.load(std::memory_order_relaxed)) {
         return;
     }
     if (!has_log && !is_worth_a_log(state)) {
-        host_figures::note_begin(state);
+        host_figures::note_begin(state, heap);
         sample.size_bytes = estimate;
         if (follow(state, sample)) {
             state.host_unrecorded_bytes.fetch_add(estimate, std::memory_order_relaxed);
@@ -303,7 +307,7 @@ void record(ProcessState& state, LiveBlock sample, std::uint64_t estimate, const
         if (!has_log) {
             host_figures::write_begin(scope, state);
         }
-        write_figure_now_and_then(scope, state, now);
+        write_figure_now_and_then(scope, state, now, heap);
         container_looks::ask_if_due(now);
         origin = origin_of(scope, function, site);
         std::uint32_t left = fine_samples_left.load(std::memory_order_relaxed);
@@ -414,7 +418,7 @@ void write_figure_in_log(Moment moment) noexcept {
     const RecordingScope scope(false);
     if (scope) {
         measure_threads(*state, ThreadStacks::kMost);
-        write_figure(scope, *state, moment);
+        write_figure(scope, *state, moment, Heap::kIsFree);
     }
 }
 

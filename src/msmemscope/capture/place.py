@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from typing import Any
 
 from msmemscope import _native
 from msmemscope.capture.framework_roles import role_of_frameworks
@@ -80,8 +81,11 @@ class PlaceNotes:
 
 def _software() -> dict[str, str]:
     """Return the versions of Python and of the frameworks that are loaded, as facts."""
-    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in ("torch", "torch_npu")}
-    versions["python"] = sys.version.partition(" ")[0]
+    versions: dict[str, Any] = {"python": sys.version.partition(" ")[0]}
+    for name in ("torch", "torch_npu"):
+        if name in sys.modules:
+            # A module that is loaded at its first use is not used by us.
+            versions[name] = object.__getattribute__(sys.modules[name], "__dict__").get("__version__")
     return {f"{SOFTWARE}{name}": version for name, version in versions.items() if isinstance(version, str)}
 
 

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from msmemscope.recording.step_bounds import StepBounds
     from msmemscope.reports.run_summary import ProcessSummary
 
+_SOFTWARE: Final = {"cuda_driver": "CUDA driver", "python": "python", "torch": "torch", "torch_npu": "torch_npu"}
+_MOST_LETTERS: Final = 64
+"""Of a version or the name of a card: logs of others can say anything."""
 OTHER_OWNERS: Final = "(other owners)"
 
 
@@ -131,17 +134,13 @@ def _memory(recording: Recording, peaks: pl.DataFrame) -> dict[str, Any]:
 
 def _software(recording: Recording) -> list[str]:
     """The parts of the software whose versions are known, as `torch 2.13.0`."""
-    facts = recording.facts.items()
-    return sorted(
-        f"{key.removeprefix(SOFTWARE).replace('cuda_driver', 'CUDA driver')} {texts[-1]}"
-        for key, texts in facts
-        if key.startswith(SOFTWARE)
-    )
+    known = {name: recording.facts.get(f"{SOFTWARE}{part}") for part, name in _SOFTWARE.items()}
+    return [f"{name} {shown(texts[-1], _MOST_LETTERS)}" for name, texts in known.items() if texts]
 
 
 def _card(recording: Recording, device: int) -> str | None:
     named = (text.partition(" ") for text in recording.facts.get("device.name", ()))
-    return next((name for place, _, name in named if place == device_name(device)), None)
+    return next((shown(name, _MOST_LETTERS) for place, _, name in named if place == device_name(device)), None)
 
 
 def _capacity(recording: Recording, device: int) -> int | None:

@@ -20,14 +20,15 @@ def once_per_recording(derive: Callable[[Recording], Derived]) -> Callable[[Reco
         derive: It depends on the recording alone. Its result is never changed, and small: whoever asks a question about
             100,000,000 events has little memory left.
     """
+    key = f"{derive.__module__}.{derive.__qualname__}"  # a recording that is sent elsewhere takes no function along
 
     @functools.wraps(derive)
     def remembered(recording: Recording) -> Derived:
         # Where functools.cached_property keeps its values, too. A changed copy of a recording begins without.
         known = recording.__dict__.setdefault("_derived", {})
-        if derive not in known:
-            known[derive] = derive(recording)
-        found: Derived = known[derive]
+        if key not in known:
+            known[key] = derive(recording)
+        found: Derived = known[key]
         return found
 
     return remembered
