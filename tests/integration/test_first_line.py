@@ -54,7 +54,7 @@ def _said(text: str) -> str:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("-c", "print(1)"), "neither torch nor CANN was loaded, and no Python program used much other host memory"),
+        (("-c", "print(1)"), "neither torch nor CANN was loaded, and Python used little other host memory"),
         (("-c", "import torch"), "torch, CANN or CUDA was loaded, and no tensor was allocated"),
         (("missing.py",), "the program ended with status 2 before it used memory that is recorded"),
         (("-m", "no_such_module"), "the program ended with status 1 before it used memory that is recorded"),

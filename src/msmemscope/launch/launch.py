@@ -376,7 +376,7 @@ def _without_memory(config: Config, ledger: Ledger, end: ProgramEnd) -> Iterator
     elif config.host is HostSampling.OFF:
         yield "neither torch nor CANN was loaded, and other host memory is not recorded with --host=off"
     else:
-        yield "neither torch nor CANN was loaded, and no Python program used much other host memory"
+        yield "neither torch nor CANN was loaded, and Python used little other host memory"
 
 
 def _report_to_enclosing_launch(captures: dict[Path, int]) -> None:
