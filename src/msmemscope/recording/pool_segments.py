@@ -6,29 +6,45 @@ not by itself. Otherwise the growth of a pool's reserve would be reported twice.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.pools import POOLS_WITH_RESERVE, Pool
+from msmemscope.recording.once_per_recording import once_per_recording
+from msmemscope.recording.step_bounds import process_steps, with_steps
+
+if TYPE_CHECKING:
+    from msmemscope.recording.recording import Recording
 
 _LATEST: Final = np.iinfo(np.uint64).max
 
 
-def segments_at_end(placed: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
-    """Return the `malloc_sequence` of the blocks of accelerators' drivers that are a pool's when the last step ends.
+_IS_OF_DRIVER: Final = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
+
+
+@once_per_recording
+def segments_at_last_step(recording: Recording) -> pl.Series:
+    """Return the `malloc_sequence` of the blocks of accelerators' drivers that are a pool's when the last step ends."""
+    of_driver = with_steps(recording.blocks.filter(_IS_OF_DRIVER), process_steps(recording))
+    return segments_at_end(of_driver, recording.blocks, recording.events)
+
+
+def segments_at_end(placed: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
+    """Return the same for the end of the last part that a run was divided into.
 
     Args:
-        placed: All blocks of the process, as `step_bounds.with_steps` returns them.
+        placed: Blocks with `last_end` and `ended`, as `step_bounds.with_steps` returns them.
+        blocks: All blocks that may lie in those of the driver.
         events: Of the process.
     """
     # Blocks that are alive at that moment do not overlap.
-    of_driver = placed.filter(
-        (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0) & (pl.col("last_end") == pl.col("ended"))
-    )
-    return of_driver.filter(pool_segments(of_driver, placed, events))["malloc_sequence"]
+    of_driver = placed.filter(_IS_OF_DRIVER & (pl.col("last_end") == pl.col("ended")))
+    if of_driver.is_empty():
+        return of_driver["malloc_sequence"]
+    return of_driver.filter(pool_segments(of_driver, blocks, events))["malloc_sequence"]
 
 
 def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataFrame) -> pl.Series:
@@ -56,7 +72,8 @@ def holds_blocks(driver_blocks: pl.DataFrame, blocks: pl.DataFrame) -> pl.Series
     """Tell which blocks of the driver have addresses that a pool handed out; arguments as for `pool_segments`."""
     # Alive at one moment, the driver's blocks do not overlap.
     found = np.zeros(driver_blocks.height, dtype=np.bool_)
-    pooled = blocks.filter(pl.col("pool").is_in(POOLS_WITH_RESERVE))
+    columns = ["device", "address", "malloc_sequence", "free_sequence", "flags"]
+    pooled = blocks.lazy().filter(pl.col("pool").is_in(POOLS_WITH_RESERVE)).select(columns).collect()
     for device in driver_blocks["device"].unique():
         rows = np.flatnonzero((driver_blocks["device"] == device).to_numpy())
         mine = driver_blocks[rows].with_row_index("row").sort("address")

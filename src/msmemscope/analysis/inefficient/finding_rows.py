@@ -20,6 +20,8 @@ from msmemscope.recording.step_bounds import process_steps, with_steps
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
+    from enum import Enum
+
     from msmemscope.analysis.coverage import Coverage
     from msmemscope.recording import Recording
     from msmemscope.recording.block_uses import BlockUses
@@ -30,6 +32,9 @@ SUBJECT: Final = Subject(
     needed=(Need.ALLOCATIONS, Need.OPERATORS, Need.ACCESSES),
     helpful=(Need.FREES, Need.STACKS),
 )
+
+_COLUMNS_AT_ONCE: Final = 8
+"""Gathered by all processors together; more would be too much memory for a moment."""
 _OPERATOR_ROLES: Final = ("allocating", "first", "last", "freeing")
 
 FINDING_SCHEMA: Final = pl.Schema(
@@ -119,7 +124,12 @@ class PoolSaving:
 
 
 def finding_rows(
-    recording: Recording, uses: BlockUses, order: DeviceOrder, use: MemoryUse, kind: str, intervals: Intervals
+    recording: Recording,
+    uses: BlockUses,
+    order: DeviceOrder,
+    use: MemoryUse,
+    kind: Enum,
+    intervals: Intervals,
 ) -> pl.DataFrame:
     """Describe the blocks of one pool that are held without need in one way.
 
@@ -128,7 +138,7 @@ def finding_rows(
         uses: Its blocks.
         order: Operators of the device.
         use: How full the pool was.
-        kind: The way.
+        kind: The way, one of all those that one call of `ranked` is about.
         intervals: The blocks.
 
     Returns: The columns of FINDING_SCHEMA that depend on the pool or are those of blocks, and further ones for
@@ -150,6 +160,7 @@ def finding_rows(
     # As numbers, until `ranked` makes the texts: a third of all the bytes.
     words = pl.Enum(recording.strings["text"].drop_nulls().unique(maintain_order=True))
     named = dataclasses.replace(recording, strings=recording.strings.with_columns(pl.col("text").cast(words)))
+    kinds_of_findings = pl.Enum(sorted(word.value for word in type(kind)))
     rows_by_role = dict(
         zip(
             _OPERATOR_ROLES,
@@ -161,7 +172,7 @@ def finding_rows(
         recording.blocks.select(_OF_BLOCKS)[chosen],
         pl.DataFrame(
             {
-                "kind": pl.repeat(kind, len(chosen), eager=True),
+                "kind": pl.repeat(kind.value, len(chosen), dtype=kinds_of_findings, eager=True),
                 "operators_wasted": wasted,
                 "byte_operators": wasted * sizes,
                 "saved_bytes": saved_bytes(use, sizes, intervals.begin_rows, intervals.end_rows),
@@ -204,10 +215,20 @@ def ranked(recording: Recording, parts: list[pl.DataFrame]) -> pl.DataFrame:
         call_site=sites["site"],
         site_path=sites["site_path"],
     )
-    by = ["saved_bytes", "byte_operators", "allocation_id", "kind"]
-    order = found.select(pl.arg_sort_by(by, descending=[True, True, False, False])).to_series()
-    columns = (_spelled(found.drop_in_place(name).gather(order)) for name in FINDING_SCHEMA)
+    order = _worst_first(found)
+    names = FINDING_SCHEMA.names()
+    columns: list[pl.Series] = []
+    for begin in range(0, len(names), _COLUMNS_AT_ONCE):
+        some = names[begin : begin + _COLUMNS_AT_ONCE]
+        columns.extend(_spelled(column) for column in found.select(pl.col(some).gather(order)))
+        found = found.drop(some)
     return pl.DataFrame(columns).cast(FINDING_SCHEMA)
+
+
+def _worst_first(found: pl.DataFrame) -> pl.Series:
+    """Return the row numbers by bytes saved, then by bytes times operators, both descending; then by block and kind."""
+    keys = [found["kind"].to_physical(), found["allocation_id"], -found["byte_operators"], -found["saved_bytes"]]
+    return pl.Series(np.lexsort([key.to_numpy() for key in keys]))
 
 
 def _spelled(column: pl.Series) -> pl.Series:

@@ -168,7 +168,7 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
         use = pool_use(uses, blocks)
         savings.append(pool_saving(device, pool, use, uses, list(found.values())))
         parts.extend(
-            finding_rows(recording, uses, orders[device], use, kind.value, intervals)
+            finding_rows(recording, uses, orders[device], use, kind, intervals)
             for kind, intervals in found.items()
             if len(intervals.blocks)
         )

@@ -126,7 +126,7 @@ def find_memory_patterns(recording: Recording, options: PatternOptions | None = 
         }
         use = pool_use(uses, blocks)
         parts.extend(
-            finding_rows(recording, uses, order, use, kind.value, intervals)
+            finding_rows(recording, uses, order, use, kind, intervals)
             for kind, intervals in found.items()
             if len(intervals.blocks)
         )

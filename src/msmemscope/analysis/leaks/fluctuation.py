@@ -76,7 +76,8 @@ def find_fluctuation(recording: Recording) -> Fluctuation:
     bounds = process_steps(recording)
     parts = []
     if bounds.ended > WARM_UP_STEPS:
-        for (device, pool), blocks in sorted(recording.blocks.partition_by("device", "pool", as_dict=True).items()):
+        changing = recording.blocks.select("device", "pool", "size", "malloc_sequence", "free_sequence")
+        for (device, pool), blocks in sorted(changing.partition_by("device", "pool", as_dict=True).items()):
             of_device = bounds.of(device)
             if of_device.ended > WARM_UP_STEPS:
                 parts.append(_steps(blocks, of_device).with_columns(device=device, pool=pool))

@@ -48,7 +48,7 @@ from msmemscope.recording.holders import (
     filling_containers,
     held_now_or_before,
 )
-from msmemscope.recording.pool_segments import segments_at_end
+from msmemscope.recording.pool_segments import segments_at_last_step
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.units import format_bytes
 
@@ -125,7 +125,7 @@ def find_slow_leaks(recording: Recording, options: GrowthOptions | None = None) 
         return SlowLeaks(GROWTH_SCHEMA.to_frame(), 0, (remark,), coverage)
     placed = with_steps(recording.blocks.select(JUDGED), bounds)
     # A pool's reserve grows with its blocks, which are judged themselves.
-    reserve = segments_at_end(placed, recording.events)
+    reserve = segments_at_last_step(recording)
     # Pinned memory is kept by torch's allocator: `pinned_growth` judges it.
     is_pinned = (pl.col("device") == DEVICE_CPU) & (pl.col("pool") == Pool.HAL)
     is_reserve = pl.col("malloc_sequence").is_in(reserve.implode())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from msmemscope.recording.pool_segments import segments_at_end
+from msmemscope.recording.pool_segments import segments_at_last_step
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, process_steps, with_steps
 from msmemscope.recording.timeline import MemoryUse
 
@@ -41,10 +41,10 @@ def rules_out_growth(recording: Recording) -> bool:
     """
     bounds = process_steps(recording)
     first = WARM_UP_STEPS + 1
-    columns = ["device", "pool", "flags", "address", "size", "thread_id", "malloc_sequence", "free_sequence"]
+    columns = ["device", "pool", "size", "malloc_sequence", "free_sequence"]
     placed = with_steps(recording.blocks.select(columns), bounds)
     # A pool's reserve grows with its blocks, which are compared themselves.
-    reserve = segments_at_end(placed, recording.events)
+    reserve = segments_at_last_step(recording)
     placed = placed.filter(~pl.col("malloc_sequence").is_in(reserve.implode()))
     if bounds.ended <= first:
         return _holds_as_much_in_quarters(placed)

@@ -58,7 +58,7 @@ def grown_over_parts(
             rest.append(placed.join(pool_blocks.select("malloc_sequence"), on="malloc_sequence", how="semi"))
     if rest:
         own.append((pl.concat(rest), parts))
-    reserve = segments_at_end(placed, recording.events)
+    reserve = segments_at_end(placed, blocks, recording.events)
     placed = with_sites(
         recording, pl.concat(part for part, _ in own).filter(~pl.col("malloc_sequence").is_in(reserve.implode()))
     )

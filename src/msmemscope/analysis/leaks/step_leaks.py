@@ -49,7 +49,7 @@ from msmemscope.recording.holders import (
     held_now_or_before,
 )
 from msmemscope.recording.peak_without import peaks_without
-from msmemscope.recording.pool_segments import segments_at_end
+from msmemscope.recording.pool_segments import segments_at_last_step
 from msmemscope.recording.recording import StepSource
 from msmemscope.recording.step_bounds import WARM_UP_STEPS, ProcessSteps, process_steps, with_steps
 
@@ -322,7 +322,7 @@ def _outliving(recording: Recording, bounds: ProcessSteps) -> pl.DataFrame:
         operator=pl.col("name"),
         is_alive=pl.col("last_end") == pl.col("ended"),
     )
-    reserve = segments_at_end(placed, recording.events)
+    reserve = segments_at_last_step(recording)
     return blocks.with_columns(is_reserve=pl.col("malloc_sequence").is_in(reserve.implode()))
 
 
