@@ -182,28 +182,53 @@ def holds_tensors(pool: int) -> bool:
     return pool not in {Pool.NONE, Pool.HAL, Pool.PTA_WORKSPACE}
 
 
-def operator_names(recording: Recording, order: DeviceOrder, numbers: IntegerArray, prefix: str) -> pl.DataFrame:
-    """Tell the name and the place of operators.
+class OperatorPlaces:
+    """The names and the places of the operators of a device, by their numbers."""
 
-    Args:
-        recording: The recording that the operators are of.
-        order: Of the device.
-        numbers: Of operators in that order, 0 for none.
-        prefix: Begins the names of the columns.
+    def __init__(self, recording: Recording, order: DeviceOrder) -> None:
+        """Look them up.
 
-    Returns:
-        `{prefix}` (its name), `{prefix}_sequence` (u64, that of its start) and `{prefix}_index` (i64, the number); null
-        for none.
-    """
-    begins = np.append(NOWHERE, order.operators.begin_rows[order.members])[numbers]
-    # A null index gives a null.
-    index = pl.Series(begins, dtype=pl.Int64).to_frame("row").select(pl.when(pl.col("row") >= 0).then("row"))["row"]
-    names = recording.events["name_id"].gather(index).alias("id").to_frame()
-    return names.join(recording.strings, on="id", how="left", maintain_order="left").select(
-        pl.col("text").alias(prefix),
-        recording.events["sequence"].gather(index).alias(f"{prefix}_sequence"),
-        pl.Series(f"{prefix}_index", numbers, dtype=pl.Int64).set(pl.Series(numbers == 0), None),
-    )
+        Args:
+            recording: The recording that the operators are of.
+            order: Of the device.
+        """
+        # As numbers: the texts would be a third of all the bytes of a table of blocks.
+        words = recording.strings["text"].drop_nulls().unique(maintain_order=True)
+        strings = recording.strings.with_columns(pl.col("text").cast(pl.Enum(words)))
+        self.order = order
+        begins = order.operators.begin_rows[order.members]
+        names = recording.events["name_id"].gather(begins).alias("id").to_frame()
+        names = names.join(strings, on="id", how="left", maintain_order="left").select("text")
+        # Number 0 is none.
+        self._places = pl.concat(
+            [
+                pl.DataFrame(
+                    {"text": [None], "sequence": [None]}, {"text": names.schema["text"], "sequence": pl.UInt64}
+                ),
+                names.with_columns(recording.events["sequence"].gather(begins)),
+            ]
+        )
+
+    def names(self, numbers: IntegerArray) -> pl.Series:
+        """Return the name of each operator (an Enum), null for the number 0."""
+        return self._places["text"].gather(numbers)
+
+    def of(self, numbers: IntegerArray, prefix: str) -> list[pl.Series]:
+        """Return columns with operators.
+
+        Args:
+            numbers: Of the operators, 0 for none.
+            prefix: Begins the names of the columns.
+
+        Returns:
+            `{prefix}` (an Enum, the name), `{prefix}_sequence` (u64, that of its start) and `{prefix}_index` (i64, the
+            number); null for none.
+        """
+        return [
+            self.names(numbers).alias(prefix),
+            self._places["sequence"].gather(numbers).alias(f"{prefix}_sequence"),
+            pl.Series(f"{prefix}_index", numbers, dtype=pl.Int64).set(pl.Series(numbers == 0), None),
+        ]
 
 
 def begin_of_operator(uses: BlockUses, rows: IntegerArray) -> IntegerArray:

@@ -12,6 +12,7 @@ Time is counted in rows of the event table, which is in sequence order.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -105,12 +106,21 @@ class DeviceOrder:
         return result
 
     def _last_up_to(self, rows: IntegerArray) -> IntegerArray:
-        inside = self.operators.of_row[rows]
-        result = self._positions_or_zero(inside)
-        outside = inside == NOWHERE
-        if outside.any():
-            begins = self.operators.begin_rows[self.members]
-            result[outside] = np.searchsorted(begins, rows[outside])
+        return self._of_row[rows].astype(np.int64)
+
+    @functools.cached_property
+    def _of_row(self) -> ShortIntegerArray:
+        """For each row of the events the number that `owners_of` returns: it is asked for again and again."""
+        inside = self.operators.of_row
+        result = np.empty_like(inside)
+        begins = self.operators.begin_rows[self.members]
+        for first in range(0, len(inside), _PIECE_ROWS):
+            piece = slice(first, first + _PIECE_ROWS)
+            edges = np.searchsorted(begins, [first, min(first + _PIECE_ROWS, len(inside))])
+            begun = np.zeros(len(inside[piece]) + 1, np.int32)
+            begun[begins[slice(*edges)] - first + 1] = 1
+            before = edges[0] + np.cumsum(begun[:-1], dtype=np.int32)
+            result[piece] = np.where(inside[piece] == NOWHERE, before, self._positions_or_zero(inside[piece]))
         return result
 
     def _positions_or_zero(self, operators: ShortIntegerArray) -> IntegerArray:

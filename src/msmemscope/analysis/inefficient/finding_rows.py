@@ -12,9 +12,8 @@ from msmemscope.analysis.coverage import Subject, coverage_of
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.events import ACCESS_KINDS
 from msmemscope.recording import RECORDING_BLOCK_SCHEMA
-from msmemscope.recording.block_uses import operator_names
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
-from msmemscope.recording.operators import NOWHERE, DeviceOrder, IntegerArray, MaskArray
+from msmemscope.recording.operators import NOWHERE, IntegerArray, MaskArray
 from msmemscope.recording.peak_without import peak_with_absences, saved_bytes
 from msmemscope.recording.step_bounds import process_steps, with_steps
 from msmemscope.units import format_count
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from msmemscope.analysis.coverage import Coverage
     from msmemscope.recording import Recording
-    from msmemscope.recording.block_uses import BlockUses
+    from msmemscope.recording.block_uses import BlockUses, OperatorPlaces
     from msmemscope.recording.timeline import MemoryUse
 
 SUBJECT: Final = Subject(
@@ -126,7 +125,7 @@ class PoolSaving:
 def finding_rows(
     recording: Recording,
     uses: BlockUses,
-    order: DeviceOrder,
+    places: OperatorPlaces,
     use: MemoryUse,
     kind: Enum,
     intervals: Intervals,
@@ -136,7 +135,7 @@ def finding_rows(
     Args:
         recording: The process.
         uses: Its blocks.
-        order: Operators of the device.
+        places: Of the operators of the device.
         use: How full the pool was.
         kind: The way, one of all those that one call of `ranked` is about.
         intervals: The blocks.
@@ -149,17 +148,14 @@ def finding_rows(
     wasted = intervals.high - intervals.low + 1
     sequences = recording.events["sequence"]
     kinds = recording.events["kind"].to_numpy()
-    access_kinds = [int(kind) for kind in ACCESS_KINDS]
 
     def numbers(rows: IntegerArray) -> IntegerArray:
         """Return the number of the operator of each event, 0 for none."""
         known = np.maximum(rows, 0)
-        found = np.where(np.isin(kinds[known], access_kinds), order.positions_at(known), order.owners_of(known))
-        return np.where(rows == NOWHERE, 0, found)
+        is_outside = places.order.operators.of_row[known] == NOWHERE
+        is_access = (kinds[known] >= min(ACCESS_KINDS)) & (kinds[known] <= max(ACCESS_KINDS))
+        return np.where((rows == NOWHERE) | (is_outside & is_access), 0, places.order.owners_of(known))
 
-    # As numbers, until `ranked` makes the texts: a third of all the bytes.
-    words = pl.Enum(recording.strings["text"].drop_nulls().unique(maintain_order=True))
-    named = dataclasses.replace(recording, strings=recording.strings.with_columns(pl.col("text").cast(words)))
     kinds_of_findings = pl.Enum(sorted(word.value for word in type(kind)))
     rows_by_role = dict(
         zip(
@@ -180,12 +176,13 @@ def finding_rows(
                 "interval_end": sequences.gather(_index(intervals.end_rows, uses.row_count)),
             }
         ),
-        operator_names(named, order, numbers(intervals.from_rows), "from_operator").select("from_operator"),
-        operator_names(named, order, numbers(intervals.to_rows), "to_operator").select("to_operator"),
-        *(
-            operator_names(named, order, numbers(rows[chosen]), f"{role}_operator")
-            for role, rows in rows_by_role.items()
+        pl.DataFrame(
+            [
+                places.names(numbers(intervals.from_rows)).alias("from_operator"),
+                places.names(numbers(intervals.to_rows)).alias("to_operator"),
+            ]
         ),
+        *(pl.DataFrame(places.of(numbers(rows[chosen]), f"{role}_operator")) for role, rows in rows_by_role.items()),
     ]
     return pl.concat(columns, how="horizontal")
 

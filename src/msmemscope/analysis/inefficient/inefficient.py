@@ -45,6 +45,7 @@ from msmemscope.analysis.inefficient.finding_rows import (
 from msmemscope.analysis.inefficient.patterns import PatternOptions, find_memory_patterns
 from msmemscope.analysis.options import QuestionOptions, Size, Switch, WholeNumber, Words, option
 from msmemscope.recording.block_uses import (
+    OperatorPlaces,
     begin_of_operator,
     device_orders,
     end_of_operator,
@@ -157,6 +158,7 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
     options = options or InefficientOptions()
     uses = find_block_uses(recording)
     orders = device_orders(uses)
+    places: dict[int, OperatorPlaces] = {}
     parts: list[pl.DataFrame] = []
     savings = []
     for device, pool, blocks in uses.pools_of_devices():
@@ -165,16 +167,18 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
         found = _find_in_pool(uses, orders[device], device, pool, blocks, options)
         if not any(len(intervals.blocks) for intervals in found.values()):
             continue
+        if device not in places:
+            places[device] = OperatorPlaces(recording, orders[device])
         use = pool_use(uses, blocks)
         savings.append(pool_saving(device, pool, use, uses, list(found.values())))
         parts.extend(
-            finding_rows(recording, uses, orders[device], use, kind, intervals)
+            finding_rows(recording, uses, places[device], use, kind, intervals)
             for kind, intervals in found.items()
             if len(intervals.blocks)
         )
         del found, use
     operator_count, coverage = len(uses.operators), coverage_of_uses(recording, uses)
-    del uses, orders  # as large as the findings
+    del uses, orders, places  # as large as the findings
     return InefficientResult(
         ranked(recording, parts),
         tuple(savings),

@@ -35,7 +35,14 @@ import polars as pl
 
 from msmemscope.analysis.inefficient.finding_rows import Intervals, finding_rows, ranked
 from msmemscope.analysis.options import QuestionOptions, Size, WholeNumber, option
-from msmemscope.recording.block_uses import device_orders, end_of_operator, find_block_uses, holds_tensors, pool_use
+from msmemscope.recording.block_uses import (
+    OperatorPlaces,
+    device_orders,
+    end_of_operator,
+    find_block_uses,
+    holds_tensors,
+    pool_use,
+)
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.operators import NOWHERE
 
@@ -124,12 +131,13 @@ def find_memory_patterns(recording: Recording, options: PatternOptions | None = 
             PatternKind.REDUNDANT_ALLOCATION: _redundant(uses, order, blocks, reported),
             PatternKind.DEAD_WRITE: _dead_writes(uses, order, reported),
         }
-        use = pool_use(uses, blocks)
-        parts.extend(
-            finding_rows(recording, uses, order, use, kind, intervals)
-            for kind, intervals in found.items()
-            if len(intervals.blocks)
-        )
+        if any(len(intervals.blocks) for intervals in found.values()):
+            use, places = pool_use(uses, blocks), OperatorPlaces(recording, order)
+            parts.extend(
+                finding_rows(recording, uses, places, use, kind, intervals)
+                for kind, intervals in found.items()
+                if len(intervals.blocks)
+            )
         churn.append(_churn(recording, uses, order, reported, options))
     by_size = pl.concat(churn).sort(["allocated_bytes", "first_allocation_id"], descending=[True, False])
     return PatternResult(ranked(recording, parts), by_size)
