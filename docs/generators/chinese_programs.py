@@ -87,6 +87,8 @@ TEXTS = {
     "jemalloc preloaded: a training": "预加载 jemalloc：训练",
     "tcmalloc preloaded: 200 threads": "预加载 tcmalloc：200 个线程",
     "tcmalloc preloaded: a training": "预加载 tcmalloc：训练",
+    "mimalloc preloaded: 200 threads": "预加载 mimalloc：200 个线程",
+    "mimalloc preloaded: a training": "预加载 mimalloc：训练",
     "built with AddressSanitizer: images.c, chain": "用 AddressSanitizer 构建：images.c，chain",
     "built with AddressSanitizer: signals.c, children": "用 AddressSanitizer 构建：signals.c，children",
     "built with AddressSanitizer: ends.cpp, exceptions": "用 AddressSanitizer 构建：ends.cpp，exceptions",

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "core/writer/library_list.h"
 #include "core/stacks/modules.h"
 #include "core/stacks/unwind_tables.h"
 #include "core/writer/keep_errno.h"
@@ -85,7 +86,7 @@ bool is_stand_in(const void* place, const char* function) noexcept {
         const char* function;
         bool is_stand_in;
     } question{place, function, false};
-    dl_iterate_phdr(
+    walk_libraries(
         [](dl_phdr_info* info, std::size_t, void* argument) {
             auto& asked = *static_cast<Question*>(argument);
             const ElfImage program(*info);
@@ -93,7 +94,7 @@ bool is_stand_in(const void* place, const char* function) noexcept {
                                 program.stand_in_for(asked.function) == asked.place;
             return 1;
         },
-        &question);
+        &question, DuringFork::kWait);
     return question.is_stand_in;
 }
 
@@ -117,7 +118,7 @@ void* stored_or_searched(const ElfImage& image, const ElfImage::Slot& slot) noex
         return own;
     }
     Search search{image, slot.symbol, nullptr, nullptr, true};
-    dl_iterate_phdr(look_for_definition, &search);
+    walk_libraries(look_for_definition, &search, DuringFork::kWait);
     return search.needed != nullptr || !search.is_clear ? search.needed : search.any;
 }
 
@@ -283,13 +284,13 @@ void* find_function(const char* name) noexcept {
         const char* name;
         void* function;
     } found{name, nullptr};
-    dl_iterate_phdr(
+    walk_libraries(
         [](dl_phdr_info* info, std::size_t, void* argument) {
             auto& search = *static_cast<Found*>(argument);
             search.function = ElfImage(*info).definition_of(search.name);
             return search.function != nullptr ? 1 : 0;
         },
-        &found);
+        &found, DuringFork::kWait);
     return found.function;
 }
 
@@ -342,14 +343,14 @@ void patch_new_images() noexcept {
         return;
     }
     List list{};
-    dl_iterate_phdr(count_image, &list);
+    walk_libraries(count_image, &list, DuringFork::kWait);
     const std::uint64_t fresh = std::min(list.additions - seen_additions, list.images);
     seen_additions = list.additions;
     static Part part;
     for (std::uint64_t next = list.images - fresh; next < list.images; next += part.count) {
         part.skipped = next;
         part.count = 0;
-        dl_iterate_phdr(copy_image, &part);
+        walk_libraries(copy_image, &part, DuringFork::kWait);
         for (std::size_t index = 0; index < part.count; ++index) {
             const ElfImage image(part.images[index]);
             const bool is_core = is_ours(image);

@@ -187,14 +187,18 @@ def _instruments() -> Iterator[Program]:
         ("py-spy", "record", "--format=raw", "--output=samples.txt", "--", "{python}", "{programs}/trains.py", "{device}"),
         with_torch=True, places=BOTH, needs=("py-spy", "module torch"), nightly=True,
     )  # fmt: skip
-    for library, name in (("libjemalloc.so.2", "jemalloc"), ("libtcmalloc_minimal.so.4", "tcmalloc")):
+    for library, name in (
+        ("libjemalloc.so.2", "jemalloc"),
+        ("libtcmalloc_minimal.so.4", "tcmalloc"),
+        ("libmimalloc.so.2", "mimalloc"),
+    ):
         yield Program(
             "Allocators", name, f"{name} preloaded: 200 threads", ("{built}", "200"), "many_threads.c",
             needs=(library,), preloaded=library,
         )  # fmt: skip
         yield Program(
             "Allocators", name, f"{name} preloaded: a training", ("{python}", "{programs}/trains.py", "{device}"),
-            with_torch=True, places=BOTH, needs=(library,), preloaded=library, nightly=name == "tcmalloc",
+            with_torch=True, places=BOTH, needs=(library,), preloaded=library, nightly=name != "jemalloc",
         )  # fmt: skip
     for source, way in (("images.c", "chain"), ("signals.c", "children"), ("ends.cpp", "exceptions")):
         yield Program(

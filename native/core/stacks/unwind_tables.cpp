@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/stacks/frame_tables.h"
+#include "core/writer/library_list.h"
 
 namespace msmemscope {
 namespace {
@@ -121,7 +122,7 @@ const unsigned char* find_index(std::uint64_t address) noexcept {
         return loader(reinterpret_cast<void*>(address), &object) == 0 ? object.index : nullptr;
     }
     ListSearch search{address, nullptr, false};
-    dl_iterate_phdr(look_at_library, &search);
+    walk_libraries(look_at_library, &search, DuringFork::kGiveUp);
     return search.index;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/writer/library_list.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/process_state.h"
 #include "core/writer/wiped_memory.h"
@@ -114,7 +115,7 @@ bool create_process_state() noexcept {
         return false;
     }
     // Where the kernel does not wipe, or only says so (emulators), libc's fork still tells us.
-    if (pthread_atfork(nullptr, nullptr, wipe_in_child) != 0) {
+    if (pthread_atfork(nullptr, nullptr, wipe_in_child) != 0 || !keep_forks_out_of_walks()) {
         return false;
     }
     if (!initialise_state(*memory)) {

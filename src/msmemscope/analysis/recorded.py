@@ -19,7 +19,6 @@ from msmemscope.configuration import CollectionItem, CollectMode, Level
 from msmemscope.configuration.settings import WHOLE_NUMBER
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 from msmemscope.model.sources import is_asked_for
-from msmemscope.recording.once_per_recording import once_per_recording
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -124,7 +123,13 @@ class Recorded:
     @classmethod
     def of(cls, recording: Recording) -> Recorded:
         """Return the contents of a recording."""
-        return _recorded(recording)
+        events = recording.events
+        has_stacks = bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
+        # A snapshot can have blocks that it has no event of.
+        allocations = max(recording.kind_counts.get(EventKind.MALLOC, 0), recording.blocks.height)
+        counts = {**recording.kind_counts, EventKind.MALLOC: allocations}
+        damage = recording.problems if recording.form == _EVENT_LOG else ()
+        return cls(counts, recording.facts, recording.form, has_stacks, damage)
 
     @classmethod
     def of_capture(cls, capture: Capture) -> Recorded:
@@ -289,17 +294,6 @@ class Recorded:
         used, option = self.devices_left_out()
         if used:
             yield f"{', '.join(used)} {'was' if len(used) == 1 else 'were'} used, which {option} leaves out"
-
-
-@once_per_recording
-def _recorded(recording: Recording) -> Recorded:
-    events = recording.events
-    has_stacks = bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
-    counts = dict(events["kind"].value_counts().iter_rows())
-    # A snapshot can have blocks that it has no event of.
-    counts[EventKind.MALLOC] = max(counts.get(EventKind.MALLOC, 0), recording.blocks.height)
-    damage = recording.problems if recording.form == _EVENT_LOG else ()
-    return Recorded(counts, recording.facts, recording.form, has_stacks, damage)
 
 
 def _did_not_happen(steps: Sequence[int], ended: int) -> str:

@@ -108,6 +108,11 @@ class Recording:
         return Place.from_facts(self.facts)
 
     @functools.cached_property
+    def kind_counts(self) -> Mapping[int, int]:
+        """How many events there are of each kind."""
+        return dict(self.events["kind"].value_counts().iter_rows())
+
+    @functools.cached_property
     def steps(self) -> pl.DataFrame:
         """The steps of the program, a table of STEP_SCHEMA; `step_source` says where they are taken from.
 

@@ -100,12 +100,10 @@ def recording_overview(recording: Recording, *, out_of_memory: OutOfMemoryResult
         recording: Any.
         out_of_memory: The findings on its failed allocations, if they were looked at.
     """
-    counts: dict[int, int] = dict(recording.events["kind"].value_counts().iter_rows())
-
     def stacks(ids: pl.Series) -> pl.DataFrame:
         return recording.python_stacks.filter(pl.col("id").is_in(ids.unique().implode()))
 
-    return _overview(recording, counts, recording.blocks.clear(), stacks, out_of_memory)
+    return _overview(recording, recording.kind_counts, recording.blocks.clear(), stacks, out_of_memory)
 
 
 def _overview(
