@@ -100,6 +100,7 @@ def recording_overview(recording: Recording, *, out_of_memory: OutOfMemoryResult
         recording: Any.
         out_of_memory: The findings on its failed allocations, if they were looked at.
     """
+
     def stacks(ids: pl.Series) -> pl.DataFrame:
         return recording.python_stacks.filter(pl.col("id").is_in(ids.unique().implode()))
 
