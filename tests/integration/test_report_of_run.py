@@ -10,7 +10,8 @@ import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.launch import html_report
-from msmemscope.launch.captures import finish, open_captures
+from msmemscope.launch.captures import open_captures
+from msmemscope.launch.finish import finish
 from msmemscope.launch.html_report import with_page
 from msmemscope.reports.run_summary import ProcessSummary, RunSummary
 from msmemscope.reports.terminal import render_run

@@ -14,8 +14,9 @@ from msmemscope.analysis.compare.process_pairs import paired_processes
 from msmemscope.analysis.options import levels_of
 from msmemscope.configuration import Config
 from msmemscope.errors import MissingInputError
-from msmemscope.launch.captures import finish, readable_capture
+from msmemscope.launch.captures import readable_capture
 from msmemscope.launch.faults import faults_as_errors
+from msmemscope.launch.finish import finish
 from msmemscope.launch.judged_process import judge_process
 from msmemscope.launch.latest_runs import runs_in
 from msmemscope.model.devices import device_name

@@ -1,21 +1,20 @@
 """Captures summed up by processes of this machine.
 
-Workers are started anew, not forked: the process that asks has threads. A lost worker, as where memory runs out, takes
-its pool with it. Captures that were not done are tried once more, each in a pool of its own. So only the one that kills
-its worker is left without an answer.
+A lost worker, as where memory runs out, takes its pool with it. Captures that were not done are tried once more, each
+in a pool of its own. So only the one that kills its worker is left without an answer.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import multiprocessing
 import os
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.cluster.capture_task import CaptureOutcome, summarise_capture
 from msmemscope.formats.available_memory import available_memory_bytes
+from msmemscope.launch.worker_processes import worker_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 WORKER_BYTES: Final = 2 << 30
 """Memory that a worker counts with where the number of workers is chosen."""
-_THREADS: Final = "POLARS_MAX_THREADS"
 _LOST: Final = "its worker was killed twice: did memory run out? --jobs=1 leaves it all of the machine"
 
 
@@ -57,29 +55,7 @@ def summarise_locally(locations: Sequence[str], options: TaskOptions, *, jobs: i
 
 def _pooled(locations: Sequence[str], options: TaskOptions, jobs: int) -> Iterator[CaptureOutcome]:
     """The outcomes of a pool, as long as none of its workers is lost."""
-    with (
-        _one_thread_each(),
-        concurrent.futures.ProcessPoolExecutor(
-            min(jobs, len(locations)), mp_context=multiprocessing.get_context("spawn")
-        ) as pool,
-        contextlib.suppress(BrokenProcessPool),
-    ):
+    with contextlib.suppress(BrokenProcessPool), worker_processes(min(jobs, len(locations))) as pool:
         futures = [pool.submit(summarise_capture, location, options) for location in locations]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
-        finally:
-            for future in futures:
-                future.cancel()
-
-
-@contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers share the processors: each has one thread for its tables. They read the variable when they begin."""
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1" if before is None else before
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_THREADS]
+        for future in concurrent.futures.as_completed(futures):
+            yield future.result()

@@ -1,4 +1,4 @@
-"""Finding captures, writing their dump files, and putting their summaries into words."""
+"""Finding captures, writing the dump files of one, and putting its summary into words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ import errno
 import io
 import os
 import shlex
-import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from msmemscope.analysis.peak.out_of_memory import FAILURE_KINDS, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
@@ -137,42 +133,19 @@ def _by_itself(capture: Capture, failed: str) -> Iterator[None]:
         messages.error(error)
 
 
-@dataclasses.dataclass(frozen=True)
-class Finished:
-    """The outcome of some captures."""
-
-    processes: tuple[ProcessSummary, ...]
-    """Each of them, in their order."""
-    unwritten: int
-    """How many have no dump files because those could not be written."""
-
-
-def finish(captures: list[Capture], settings: Mapping[Path, Config]) -> Finished:
-    """Write the dump files of captures, with a progress bar if stderr is a terminal, and sum them up.
-
-    A fault of one capture is reported, and the others are still finished.
+def finish_one(
+    capture: Capture, settings: Config | None, progress: Callable[[int, int], None] | None = None
+) -> tuple[ProcessSummary, bool]:
+    """Write the dump files of one capture, and sum it up. A fault of it is reported, and nothing is raised.
 
     Args:
-        captures: Any.
-        settings: The settings of the dump files, by the directory of each capture that gets some.
+        capture: Any.
+        settings: Those of the dump files; None if none are to be written.
+        progress: Called with how many events were written, of how many.
+
+    Returns:
+        The summary, and whether the dump files that were to be written were.
     """
-    processes = []
-    unwritten = 0
-    with _progress(len(settings)) as progress_of:
-        number = 0
-        for capture in captures:
-            own = settings.get(capture.directory)
-            process, is_written = _finish(capture, own, progress_of(number, capture) if own is not None else None)
-            number += own is not None
-            processes.append(process)
-            unwritten += not is_written
-    return Finished(tuple(processes), unwritten)
-
-
-def _finish(
-    capture: Capture, settings: Config | None, progress: Callable[[int, int], None] | None
-) -> tuple[ProcessSummary, bool]:
-    """Return the summary of one capture, and whether the dump files that were to be written were."""
     files: tuple[ResultFile, ...] = ()
     is_written = settings is None
     with contextlib.ExitStack() as memory:
@@ -279,22 +252,6 @@ def _keep_source_lines(capture: Capture) -> None:
             file.finish()
         finally:
             file.discard()
-
-
-@contextlib.contextmanager
-def _progress(count: int) -> Iterator[Callable[[int, Capture], Callable[[int, int], None] | None]]:
-    if not sys.stderr.isatty():
-        yield lambda _number, _capture: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-
-        def progress_of(number: int, capture: Capture) -> Callable[[int, int], None]:
-            place = f" ({number + 1} of {count})" if count > 1 else ""
-            task = progress.add_task(f"Writing events of process {capture.header.process_id}{place}", total=None)
-            return lambda done, total: progress.update(task, completed=done, total=total)
-
-        yield progress_of
 
 
 def _result_files(files: DumpFiles) -> tuple[ResultFile, ...]:

@@ -244,11 +244,11 @@ def _export_captures(
     # Loaded only now, or by load_ahead.py: most commands under a launch record nothing.
     from msmemscope.launch.captures import (
         captures_of_session,
-        finish,
         has_finished_dump,
         open_captures,
         settings_of,
     )
+    from msmemscope.launch.finish import finish
 
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:

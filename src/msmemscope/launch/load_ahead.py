@@ -85,7 +85,7 @@ def load_summary() -> None:
 def load() -> None:
     """Load the modules that make results."""
     load_summary()
-    import msmemscope.launch.captures
+    import msmemscope.launch.finish
     import msmemscope.reports.leaks_report
     import msmemscope.reports.summary_screen
     import msmemscope.reports.watch_report  # noqa: F401 - for whoever asks for them next

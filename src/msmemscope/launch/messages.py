@@ -25,6 +25,11 @@ def print_from(level: LogLevel) -> None:
     _least[0] = level
 
 
+def least_level() -> LogLevel:
+    """Return the importance from which messages are printed."""
+    return _least[0]
+
+
 @contextlib.contextmanager
 def printed_from(level: LogLevel) -> Iterator[None]:
     """Leave out less important messages meanwhile."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from msmemscope.formats.event_log import Capture
-from msmemscope.launch.captures import finish
+from msmemscope.launch.finish import finish
 from tests.fakes.event_log_builder import EventLogBuilder
 
 if TYPE_CHECKING:

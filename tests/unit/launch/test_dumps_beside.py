@@ -11,7 +11,7 @@ from msmemscope.configuration import Config
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import captures
-from msmemscope.launch.captures import finish
+from msmemscope.launch.finish import finish
 from tests.support.recorded_runs import write_run
 
 if TYPE_CHECKING:

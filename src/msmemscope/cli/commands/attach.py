@@ -69,7 +69,8 @@ class AttachCommand:
         if recorded.directory is None:
             messages.warning("nothing was recorded", "it has allocated no tensor meanwhile; --for gives it more time")
             return EXIT_STATUS_FAILURE
-        from msmemscope.launch.captures import finish, open_captures
+        from msmemscope.launch.captures import open_captures
+        from msmemscope.launch.finish import finish
         from msmemscope.reports.run_summary import RunSummary
         from msmemscope.reports.terminal import render_run
 

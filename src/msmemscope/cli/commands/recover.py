@@ -65,11 +65,11 @@ class RecoverCommand:
         with_options(Config(), given)  # values are judged before anything is read
         from msmemscope.launch.capture_folders import captures_under
         from msmemscope.launch.captures import (
-            finish,
             has_finished_dump,
             open_captures,
             settings_of,
         )
+        from msmemscope.launch.finish import finish
         from msmemscope.reports.run_summary import RunSummary
         from msmemscope.reports.terminal import render_run
 

@@ -71,7 +71,8 @@ class SummaryCommand:
 
 def _summaries(paths: Sequence[Path], failures: list[MsmemscopeError]) -> list[ProcessSummary]:
     """Sum up what lies at some paths; captures as at the end of a run, which need not fit into memory for that."""
-    from msmemscope.launch.captures import finish, readable_capture
+    from msmemscope.launch.captures import readable_capture
+    from msmemscope.launch.finish import finish
     from msmemscope.launch.judged_process import judge_process
 
     captures = {path: capture for path in paths if (capture := readable_capture(path)) is not None}

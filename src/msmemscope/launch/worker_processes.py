@@ -1,0 +1,116 @@
+"""Processes of our own that share the processors of this machine.
+
+Workers are started anew, not forked: the process that asks has threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Result = TypeVar("Result")
+
+_THREADS: Final = "POLARS_MAX_THREADS"
+_PATIENCE_S: Final = 2.0
+
+
+class Workers:
+    """Takes work; a worker that is killed breaks it: `BrokenProcessPool` of all that is not done."""
+
+    def __init__(self, pool: concurrent.futures.ProcessPoolExecutor) -> None:
+        """Give work to the processes of a pool."""
+        self._pool = pool
+
+    def submit(self, work: Callable[..., Result], *arguments: Any) -> concurrent.futures.Future[Result]:
+        """Let the next free worker call a function, which it finds by its name."""
+        return self._pool.submit(_unless_interrupted, work, arguments)
+
+
+@contextlib.contextmanager
+def worker_processes(count: int) -> Iterator[Workers]:
+    """Start workers, with one thread for tables each. They end with the block, and with this process.
+
+    If an exception ends the block, the work at hand is interrupted, so that it can remove unfinished files.
+
+    Args:
+        count: How many there are at most.
+
+    Yields:
+        What to give work to.
+    """
+    with _one_thread_each():
+        pool = concurrent.futures.ProcessPoolExecutor(
+            count, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
+        )
+        try:
+            yield Workers(pool)
+        except BaseException:
+            _end_workers()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_workers() -> None:
+    for worker in multiprocessing.active_children():
+        worker.terminate()
+    for worker in multiprocessing.active_children():
+        worker.join(_PATIENCE_S)
+        worker.kill()
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal interrupts the whole group: the parent decides
+    signal.signal(signal.SIGTERM, _interrupt)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+class _State:
+    """Of a worker."""
+
+    is_working = False
+    is_interrupted = False
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    if not _State.is_working:
+        os._exit(1)
+    _State.is_interrupted = True
+    raise KeyboardInterrupt
+
+
+def _unless_interrupted(work: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    if _State.is_interrupted:
+        raise KeyboardInterrupt
+    _State.is_working = True
+    try:
+        return work(*arguments)
+    finally:
+        _State.is_working = False
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # nobody takes the results any more
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers share the processors: each has one thread for its tables. They read the variable when they begin."""
+    before = os.environ.get(_THREADS)
+    os.environ[_THREADS] = "1" if before is None else before
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_THREADS]
