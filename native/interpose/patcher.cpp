@@ -10,10 +10,10 @@
 #include <cstring>
 #include <iterator>
 
-#include "core/writer/library_list.h"
 #include "core/stacks/modules.h"
 #include "core/stacks/unwind_tables.h"
 #include "core/writer/keep_errno.h"
+#include "core/writer/library_list.h"
 #include "interpose/elf_image.h"
 #include "interpose/hook.h"
 #include "interpose/loading.h"

@@ -1,8 +1,8 @@
 // The loader's list of loaded libraries, walked so that no fork comes in between.
 //
-// A walk holds a lock of the loader (dl_iterate_phdr). The C library does not give it back in a forked child. If another
-// thread walked at that moment, the child would wait for ever in its next walk, or in its next dlopen. So a fork waits
-// until nobody walks, and nobody begins to walk meanwhile.
+// A walk holds a lock of the loader (dl_iterate_phdr). The C library does not give it back in a forked child. If
+// another thread walked at that moment, the child would wait for ever in its next walk, or in its next dlopen. So a
+// fork waits until nobody walks, and nobody begins to walk meanwhile.
 #pragma once
 
 #include <link.h>

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "core/writer/library_list.h"
 #include "core/writer/keep_errno.h"
+#include "core/writer/library_list.h"
 #include "core/writer/process_state.h"
 #include "core/writer/wiped_memory.h"
 
