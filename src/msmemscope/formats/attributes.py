@@ -73,6 +73,8 @@ def pairs_of_texts(texts: pl.DataFrame) -> pl.DataFrame:
     Returns:
         A table of PAIR_SCHEMA.
     """
+    if texts.is_empty():
+        return PAIR_SCHEMA.to_frame()  # as of all newer logs
     text = pl.col("text")
     is_lines = text.str.contains(r"^\w+=")
     lines = texts.filter(is_lines).select("id", part=text.str.split("\n"))

@@ -42,8 +42,6 @@ def segments_at_end(placed: pl.DataFrame, blocks: pl.DataFrame, events: pl.DataF
     """
     # Blocks that are alive at that moment do not overlap.
     of_driver = placed.filter(_IS_OF_DRIVER & (pl.col("last_end") == pl.col("ended")))
-    if of_driver.is_empty():
-        return of_driver["malloc_sequence"]
     return of_driver.filter(pool_segments(of_driver, blocks, events))["malloc_sequence"]
 
 
@@ -65,6 +63,8 @@ def pool_segments(driver_blocks: pl.DataFrame, blocks: pl.DataFrame, events: pl.
     Returns:
         One boolean per row of `driver_blocks`.
     """
+    if driver_blocks.is_empty():
+        return pl.Series(dtype=pl.Boolean)
     return holds_blocks(driver_blocks, blocks) | _precedes_growth(driver_blocks, events)
 
 

@@ -109,6 +109,7 @@ def begin_of_program(recording: Recording) -> pl.Series:
     return _moments(recording).filter(pl.col("when") == "begin")["sequence"]
 
 
+@once_per_recording
 def _moments(recording: Recording) -> pl.DataFrame:
     """Return the figures of known moments: `sequence` and `when`."""
     told = recording.attributes.select("attribute_id", "when").drop_nulls()

@@ -96,8 +96,7 @@ class HostSamples:
 
     def without_imports(self, recording: Recording) -> HostSamples:
         """Leave out allocations while modules are imported."""
-        importing = recording.python_stacks.filter(pl.col("text").str.contains(_IMPORTING, literal=True))["id"]
-        return HostSamples(self.rows.filter(~pl.col("python_stack_id").is_in(importing.implode())))
+        return HostSamples(self.rows.filter(~pl.col("python_stack_id").is_in(_importing_stacks(recording).implode())))
 
     def of_shared_memory(self) -> HostSamples:
         """Choose those of memory that processes share, and of files in memory."""
@@ -173,6 +172,11 @@ class HostSamples:
             site = HostSite(str(worst["site"][0]), int(part["bytes"].sum()), part.height, _most_of(part, native))
             found.append((site, HostSamples(part.select(self.rows.columns))))
         return sorted(found, key=lambda pair: -pair[0].live_bytes)
+
+
+@once_per_recording
+def _importing_stacks(recording: Recording) -> pl.Series:
+    return recording.python_stacks.filter(pl.col("text").str.contains(_IMPORTING, literal=True))["id"]
 
 
 @once_per_recording

@@ -75,7 +75,10 @@ class DriverLeaks:
 def find_driver_leaks(recording: Recording) -> DriverLeaks:
     """Find memory of accelerators that the driver gave out and never got back."""
     is_driver = (pl.col("pool") == Pool.HAL) & (pl.col("device") >= 0)
-    rest = recording.blocks.filter(is_driver & pl.col("free_sequence").is_null())
+    of_driver = recording.blocks.filter(is_driver)
+    rest = of_driver.filter(pl.col("free_sequence").is_null())
+    if rest.is_empty():
+        return DriverLeaks(DRIVER_MODULE_SCHEMA.to_frame(), DRIVER_BLOCK_SCHEMA.to_frame(), not of_driver.is_empty())
     modules = recording.attributes.select("attribute_id", "module")
     sites = call_sites(recording, rest).drop("site_path")
     blocks = (
@@ -96,4 +99,4 @@ def find_driver_leaks(recording: Recording) -> DriverLeaks:
         )
         .sort(["leaked_bytes", "reserve_bytes", "device", "module"], descending=[True, True, False, False])
     )
-    return DriverLeaks(of_modules, blocks, not recording.blocks.filter(is_driver).is_empty())
+    return DriverLeaks(of_modules, blocks, not of_driver.is_empty())
