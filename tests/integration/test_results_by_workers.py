@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from msmemscope.configuration import Config
 from msmemscope.launch import finish as finishing
 from msmemscope.launch.captures import open_captures
 from msmemscope.launch.finish import finish
+from msmemscope.launch.worker_processes import can_have_workers
 from tests.support.recorded_runs import write_run
 
 if TYPE_CHECKING:
@@ -103,3 +105,21 @@ def test_memory_bounds_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _process: set(range(16)))
     monkeypatch.setattr(finishing, "available_memory_bytes", lambda: 8 << 30)
     assert finishing._worker_count([300 << 20] * 8) == 2
+
+
+def test_workers_run_no_file_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may hold files with the names of modules that a worker needs to begin."""
+    ran = tmp_path / "ran"
+    for name in ("queue", "socket", "random", "selectors", "polars"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit(3)\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert can_have_workers() == (sys.version_info >= (3, 11))
+    if can_have_workers():
+        assert _finished(tmp_path / "run", monkeypatch, 2).unwritten == 0
+    assert not ran.exists()
+
+
+def test_an_observed_launcher_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be observed as well."""
+    monkeypatch.setenv("MSMEMSCOPE_SETTINGS", "output=/tmp")
+    assert not can_have_workers()

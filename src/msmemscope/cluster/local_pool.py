@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.cluster.capture_task import CaptureOutcome, summarise_capture
 from msmemscope.formats.available_memory import available_memory_bytes
-from msmemscope.launch.worker_processes import worker_processes
+from msmemscope.launch.worker_processes import can_have_workers, worker_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,9 +39,9 @@ def summarise_locally(locations: Sequence[str], options: TaskOptions, *, jobs: i
     Args:
         locations: Paths and URLs.
         options: Common to all.
-        jobs: Processes at a time; 1 uses this one.
+        jobs: Processes at a time; 1 uses this one, and so does every number where workers could do harm.
     """
-    if jobs == 1 or len(locations) == 1:
+    if jobs == 1 or len(locations) == 1 or not can_have_workers():
         for location in locations:
             yield summarise_capture(location, options)
         return

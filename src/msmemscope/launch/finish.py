@@ -18,7 +18,7 @@ from msmemscope.formats.available_memory import available_memory_bytes
 from msmemscope.formats.event_log import Capture
 from msmemscope.launch import messages
 from msmemscope.launch.captures import finish_one
-from msmemscope.launch.worker_processes import worker_processes
+from msmemscope.launch.worker_processes import can_have_workers, worker_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +83,11 @@ def _worker_count(log_bytes: list[int]) -> int:
     Args:
         log_bytes: Of each capture.
     """
-    if not log_bytes or any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in _MEMORY_LIMITS):
+    if (
+        not log_bytes
+        or not can_have_workers()
+        or any(resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in _MEMORY_LIMITS)
+    ):
         return 1
     processors = len(os.sched_getaffinity(0))
     memory = available_memory_bytes()

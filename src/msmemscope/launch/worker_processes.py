@@ -10,8 +10,12 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msmemscope.configuration.settings import SETTINGS_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +23,23 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _THREADS: Final = "POLARS_MAX_THREADS"
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _PATIENCE_S: Final = 2.0
+
+
+def can_have_workers() -> bool:
+    """Whether workers are harmless here: not where we are observed ourselves, and where no file stands in for a module.
+
+    A worker of Python 3.10 would take a `queue.py` of the folder that it begins in for the module of that name, and run
+    it. Later ones leave that folder out.
+    """
+    if SETTINGS_VARIABLE in os.environ:
+        return False
+    if sys.version_info >= (3, 11):
+        return True
+    with contextlib.suppress(OSError):
+        return not any(path.stem in sys.stdlib_module_names for path in Path.cwd().iterdir())
+    return False
 
 
 class Workers:
@@ -46,7 +66,7 @@ def worker_processes(count: int) -> Iterator[Workers]:
     Yields:
         What to give work to.
     """
-    with _one_thread_each():
+    with _environment_of_workers():
         pool = concurrent.futures.ProcessPoolExecutor(
             count, mp_context=multiprocessing.get_context("spawn"), initializer=_prepare_worker
         )
@@ -105,12 +125,19 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers share the processors: each has one thread for its tables. They read the variable when they begin."""
-    before = os.environ.get(_THREADS)
-    os.environ[_THREADS] = "1" if before is None else before
+def _environment_of_workers() -> Iterator[None]:
+    """Workers read it when they begin.
+
+    They share the processors: each has one thread for its tables. They import nothing from the folder they begin in.
+    """
+    before = {name: os.environ.get(name) for name in (_THREADS, _SAFE_PATH)}
+    os.environ.setdefault(_THREADS, "1")
+    os.environ[_SAFE_PATH] = "1"
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_THREADS]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
