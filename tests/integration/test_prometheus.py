@@ -60,7 +60,7 @@ ANSWERED: Final = {
     "Steps per minute",
     "Processes that run",
 }
-"""Panels of which something is known here: no allocation fails, no device reserves memory, and no container has a limit."""
+"""Panels that show something here: no allocation fails, no device reserves memory, and no container has a limit."""
 
 
 def _free_address() -> str:

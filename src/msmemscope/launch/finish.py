@@ -105,7 +105,7 @@ def _worker_count(log_bytes: list[int]) -> int:
 def _by_workers(
     captures: list[Capture], settings: Mapping[Path, Config], workers: int
 ) -> Iterator[tuple[Path, tuple[ProcessSummary, bool] | None]]:
-    """Finish captures, the largest first; None for those that cannot be opened any more."""
+    """Finish captures, the largest first; None for those that a worker cannot finish."""
     from concurrent.futures import as_completed
 
     level = messages.least_level()
@@ -116,7 +116,13 @@ def _by_workers(
             for capture in largest_first
         }
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            try:
+                outcome = future.result()
+            except BrokenProcessPool:
+                raise
+            except Exception:  # noqa: BLE001 - this process does it again, and reports what is wrong
+                outcome = None
+            yield futures[future], outcome
 
 
 def _finished(directory: Path, settings: Config | None, level: LogLevel) -> tuple[ProcessSummary, bool] | None:
