@@ -162,3 +162,7 @@ def debugger() -> None:
             program.kill()
     if "not permitted" in said.stderr:
         pytest.skip("this machine lets nobody trace processes")
+    from msmemscope.launch.attaching.debugger import why_no_calls
+
+    if (reason := why_no_calls()) is not None:
+        pytest.skip(f"gdb cannot call functions on this processor: {reason}")

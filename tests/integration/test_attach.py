@@ -246,3 +246,38 @@ def test_without_a_debugger_it_says_what_to_install(tmp_path: Path) -> None:
         assert "error: attaching needs gdb, which is not installed" in run.stderr
         assert program.poll() is None
         ended(program)
+
+
+FORGETFUL: Final = """\
+#!{python}
+import sys
+with open({log!r}, "a") as log:
+    for line in sys.stdin:
+        log.write(line)
+        if line.startswith("echo"):
+            print(line[5:].replace("\\\\n", ""), flush=True)
+        elif line.startswith("call"):
+            print("Couldn't write extended state status: Bad address.", flush=True)
+        elif line.startswith("quit"):
+            break
+"""
+"""A gdb that does not know the registers of the processor, which it finds out in the middle of a call."""
+
+
+def test_a_gdb_that_cannot_call_touches_no_program(tmp_path: Path) -> None:
+    """It is tried on another process: a call that it does not finish breaks the system call of the program."""
+    log = tmp_path / "commands"
+    gdb = tmp_path / "bin" / "gdb"
+    gdb.parent.mkdir()
+    gdb.write_text(FORGETFUL.format(python=sys.executable, log=str(log)), encoding="utf-8")
+    gdb.chmod(0o755)
+    with running("training") as program:
+        command = [*map(str, tool.TOOL), "attach", str(program.pid), f"--output={tmp_path / 'output'}"]
+        run = tool.run(command, output=tmp_path / "output", variables={"PATH": str(gdb.parent)})
+        assert run.returncode == 1
+        assert "error: gdb cannot call functions on this processor: Couldn't write extended state status" in run.stderr
+        assert "hint: a newer gdb may know its registers" in run.stderr
+        ended(program)
+    commands = log.read_text(encoding="utf-8").splitlines()
+    (attached,) = [line for line in commands if line.startswith("attach")]
+    assert attached != f"attach {program.pid}"

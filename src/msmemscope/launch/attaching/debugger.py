@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from typing import IO, TYPE_CHECKING, Final, cast
 
@@ -40,6 +41,7 @@ _SETTINGS: Final = (
     "breakpoint pending on",
     "print thread-events off",
 )
+_REFUSALS: Final = ("not permitted", "ptrace:", "Could not attach")
 _STATUSES: Final = {
     1: "there is no Python in it, or it has not begun or is ending",
     2: "the path of the folder for temporary files is too long",
@@ -71,6 +73,12 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
     if shutil.which("gdb") is None:
         hint = "apt-get install gdb, or pip install gdb-static; or start the program as msmemscope python ..."
         raise AttachError(NO_DEBUGGER, hint=hint)
+    reason = why_no_calls()
+    if reason is not None:
+        message = f"gdb cannot call functions on this processor: {reason}"
+        raise AttachError(
+            message, hint="a newer gdb may know its registers; or start the program as msmemscope python ..."
+        )
     with contextlib.closing(_Gdb()) as gdb:
         for setting in _SETTINGS:
             gdb.ask(f"set {setting}")
@@ -103,6 +111,33 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
         return time.monotonic() - began_s
 
 
+def why_no_calls() -> str | None:
+    """Say why gdb cannot call functions here; None if it can, or if that is not known.
+
+    It is tried on a process of our own. An older gdb does not know all registers of a newer processor, such as those
+    of AMX. It notices that in the middle of a call: the thread that it has stopped then fails in its system call.
+    """
+    command = [sys.executable, "-I", "-S", "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as tried:
+        try:
+            if tried.stdout is None or not tried.stdout.readline():
+                return None
+            with contextlib.closing(_Gdb()) as gdb:
+                said = gdb.ask(f"attach {tried.pid}")
+                gdb.ask("sharedlibrary libc")
+                answer = gdb.ask("call (int)((int(*)(void))getpid)()")
+        finally:
+            tried.kill()
+    if any(word in said for word in _REFUSALS):
+        return None  # whoever attaches next is told why
+    return None if _RESULT.search(answer) is not None else _line_of(answer)
+
+
+def _line_of(answer: str) -> str:
+    """Return an answer of gdb in one line, without its prompts."""
+    return " ".join(answer.replace("(gdb)", " ").split())[:200]
+
+
 def _literal(path: str) -> str:
     """Return a path as a string of C, whatever letters it has."""
     return '"' + re.sub(rb"[^A-Za-z0-9/._-]", lambda one: b"\\%03o" % one[0][0], os.fsencode(path)).decode() + '"'
@@ -112,7 +147,7 @@ def _attach(gdb: _Gdb, target: TargetProcess) -> bool:
     """Stop the process; a profiler that samples it holds it for moments only."""
     for _ in range(_TRIES):
         said = gdb.ask(f"attach {target.process_id}")
-        if not any(word in said for word in ("not permitted", "ptrace:", "Could not attach")):
+        if not any(word in said for word in _REFUSALS):
             return True
         time.sleep(_BETWEEN_TRIES_S)
     return False
@@ -178,7 +213,7 @@ class _Gdb:
         said = self.ask(command)
         found = _RESULT.search(said)
         if found is None:
-            message = f"gdb could not call into the process: {' '.join(said.split())[:200]}"
+            message = f"gdb could not call into the process: {_line_of(said)}"
             raise AttachError(message)
         return int(found[1])
 
