@@ -80,8 +80,7 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
             message, hint="a newer gdb may know its registers; or start the program as msmemscope python ..."
         )
     with contextlib.closing(_Gdb()) as gdb:
-        for setting in _SETTINGS:
-            gdb.ask(f"set {setting}")
+        gdb.prepare()
         began_s = time.monotonic()
         if not _attach(gdb, target):
             message = f"process {target.process_id} may not be traced"
@@ -118,11 +117,14 @@ def why_no_calls() -> str | None:
     of AMX. It notices that in the middle of a call: the thread that it has stopped then fails in its system call.
     """
     command = [sys.executable, "-I", "-S", "-c", "print(flush=True); input()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as tried:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as tried:
         try:
             if tried.stdout is None or not tried.stdout.readline():
                 return None
             with contextlib.closing(_Gdb()) as gdb:
+                gdb.prepare()
                 said = gdb.ask(f"attach {tried.pid}")
                 gdb.ask("sharedlibrary libc")
                 answer = gdb.ask("call (int)((int(*)(void))getpid)()")
@@ -185,6 +187,11 @@ class _Gdb:
         )
         self._input, self._output = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._marks = 0
+
+    def prepare(self) -> None:
+        """Have it ask and announce nothing."""
+        for setting in _SETTINGS:
+            self.ask(f"set {setting}")
 
     def close(self) -> None:
         """End it; it lets the process go."""
