@@ -123,3 +123,17 @@ def test_an_observed_launcher_has_no_workers(monkeypatch: pytest.MonkeyPatch) ->
     """They would be observed as well."""
     monkeypatch.setenv("MSMEMSCOPE_SETTINGS", "output=/tmp")
     assert not can_have_workers()
+
+
+@pytest.mark.parametrize(
+    "error", [NotImplementedError("no semaphores"), RuntimeError("no threads"), OSError("no processes")]
+)
+def test_where_no_worker_can_be_started(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results are made all the same."""
+
+    def refused(_count: int) -> None:
+        raise error
+
+    monkeypatch.setattr(finishing, "worker_processes", refused)
+    finished = _finished(tmp_path, monkeypatch, 2)
+    assert (len(finished.processes), finished.unwritten) == (CAPTURES, 0)

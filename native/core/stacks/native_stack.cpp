@@ -21,6 +21,7 @@
 #include "core/stacks/unwind_tables.h"
 #include "core/writer/hash.h"
 #include "core/writer/keep_errno.h"
+#include "core/writer/library_list.h"
 #include "core/writer/process_state.h"
 
 extern "C" {
@@ -213,14 +214,16 @@ std::uint32_t take_native_stack(const RecordingScope& scope, std::uint32_t depth
               {},
               ReadableMemory(on_own_stack ? thread->stack_end : 0),
               {}};
+    const std::uint64_t given_up = walks_given_up();
     unwind(visit, walk);
-    if (walk.count == 0) {  // called by code without tables
+    const bool is_whole = given_up == walks_given_up();  // a fork can cut a stack short, which is not to be remembered
+    if (walk.count == 0) {                               // called by code without tables
         walk.frames[0] = caller;
         walk.slots[0] = first_slot;
         walk.count = 1;
     }
     const std::uint32_t id = recorder::intern_native_stack(scope, walk.frames, walk.count);
-    if (on_own_stack && walk.count > 0 && can_be_remembered(walk, first_slot, thread->stack_end)) {
+    if (is_whole && on_own_stack && walk.count > 0 && can_be_remembered(walk, first_slot, thread->stack_end)) {
         std::copy(walk.frames, walk.frames + walk.count, chain.return_addresses);
         chain.count = walk.count;
         chain.depth = depth;

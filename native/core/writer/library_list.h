@@ -8,6 +8,7 @@
 #include <link.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace msmemscope {
 
@@ -16,6 +17,9 @@ enum class DuringFork { kWait, kGiveUp };
 
 // As dl_iterate_phdr. False if the list was not walked.
 bool walk_libraries(int (*look)(dl_phdr_info*, std::size_t, void*), void* argument, DuringFork during_fork) noexcept;
+
+// How many walks were given up so far: whoever sees another number behind its work may have missed a library.
+std::uint64_t walks_given_up() noexcept;
 
 // To be called once. False if the C library has no room to remember it.
 bool keep_forks_out_of_walks() noexcept;

@@ -60,8 +60,9 @@ def finish(captures: list[Capture], settings: Mapping[Path, Config]) -> Finished
     workers = _worker_count([capture.header.log_bytes for capture in captures])
     with _progress(len(captures), len(settings)) as progress:
         if workers > 1:
-            # Those that no worker could finish are left to this process.
-            with contextlib.suppress(BrokenProcessPool, OSError):
+            # Those that no worker could finish are left to this process: all of them where no worker can be started.
+            # Semaphores, threads or processes may be missing for that.
+            with contextlib.suppress(OSError, RuntimeError):
                 for directory, outcome in _by_workers(captures, settings, workers):
                     if outcome is not None:
                         done[directory] = outcome
