@@ -6,9 +6,7 @@ import compileall
 import functools
 import importlib.util
 import os
-import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -150,19 +148,9 @@ def run_alone(output: Path) -> RunUnderTool:
 
 
 @pytest.fixture(scope="session")
-def debugger() -> None:
-    """A gdb that may trace processes; tests that need it are skipped where there is none."""
-    if shutil.which("gdb") is None:
-        pytest.skip("gdb is not installed")
-    with subprocess.Popen(["sleep", "60"]) as program:
-        try:
-            command = ["gdb", "-nx", "-batch", "-ex", f"attach {program.pid}", "-ex", "detach"]
-            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-        finally:
-            program.kill()
-    if "not permitted" in said.stderr:
-        pytest.skip("this machine lets nobody trace processes")
-    from msmemscope.launch.attaching.debugger import why_no_calls
+def tracing() -> None:
+    """Whether processes may be traced that run already; tests that need it are skipped where nobody may."""
+    from msmemscope.launch.attaching.remote_call import why_nobody_may_trace
 
-    if (reason := why_no_calls()) is not None:
-        pytest.skip(f"gdb cannot call functions on this processor: {reason}")
+    if (reason := why_nobody_may_trace()) is not None:
+        pytest.skip(reason)

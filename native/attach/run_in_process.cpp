@@ -1,12 +1,12 @@
-// Loaded by a debugger into a Python process that nobody prepared: runs two pieces of Python there, with a pause
-// between.
+// Loaded by `msmemscope attach` into a Python process that nobody prepared: runs two pieces of Python there, with a
+// pause between.
 //
 // `msmemscope attach` makes a folder with begin.py and end.py, holds a lock on `alive`, and makes `stop` when the time
 // is up. A thread of ours runs begin.py, waits, and runs end.py. While it waits it does not need the interpreter. If
 // whoever attached is gone, the lock is free, and the end comes as well.
 //
-// Nothing but the C library and the interpreter is used. The thread that the debugger has stopped reads two small files
-// and creates the thread.
+// Nothing but the C library and the interpreter is used. The thread that was stopped reads two small files and creates
+// the thread.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -143,7 +143,7 @@ bool start_thread() {
 
 }  // namespace
 
-// Called by the debugger. path: of the folder.
+// Called in the thread that was stopped. path: of the folder.
 extern "C" __attribute__((visibility("default"))) int msmemscope_attach(const char* path) {
     const std::size_t length = strlen(path);
     if (length >= kMostPath) {

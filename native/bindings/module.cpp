@@ -42,6 +42,7 @@
 #include "python_frames.h"
 #include "python_stack_walker.h"
 #include "reference_search.h"
+#include "remote_call.h"
 #include "replay.h"
 #include "sources/ascend/acl/visible_devices.h"
 #include "sources/ascend/hal/device_usage.h"
@@ -326,6 +327,7 @@ NB_MODULE(_native, module) {
     define_dump_writing(module);
     define_packed_block(module);
     define_plain_pickle(module);
+    define_remote_call(module);
     define_replay(module);
     define_watch(module);
     module.def("close", &close_capture, "Marks the capture as ended in an orderly way; recording may go on.");

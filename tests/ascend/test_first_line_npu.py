@@ -53,7 +53,7 @@ def test_a_pool_that_was_there_before_us_is_not_observed(vnpu_environment: dict[
     ) in _said(run.stderr)
 
 
-@pytest.mark.usefixtures("debugger")
+@pytest.mark.usefixtures("tracing")
 def test_an_npu_that_was_in_use_before_somebody_attached_is_not_observed(
     vnpu_environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.cuda.conftest import ObserveCuda
 
 
-@pytest.mark.usefixtures("debugger")
+@pytest.mark.usefixtures("tracing")
 def test_older_blocks_are_those_of_torch(observe_torch: ObserveCuda) -> None:
     """Their sum is torch's own counter, to the byte; the line that leaks from then on is named."""
     variables = environment(**observe_torch.runtime.variables())

@@ -21,6 +21,7 @@ from msmemscope.capture.findings import Finding, Status
 from msmemscope.capture.operators import OLDEST_TORCH, version_numbers
 from msmemscope.configuration import SETTINGS_VARIABLE, Config
 from msmemscope.launch.ascend_diagnosis import diagnose_ascend
+from msmemscope.launch.attaching.remote_call import why_nobody_may_trace
 from msmemscope.launch.cuda_diagnosis import diagnose_cuda
 from msmemscope.launch.ledger import create_launch_directory, read_ledger
 from msmemscope.launch.preload import core_library, native_directory, preload_environment
@@ -56,7 +57,7 @@ def diagnose(config: Config) -> Iterator[Finding]:
     yield from diagnose_ascend(os.environ)
     yield from diagnose_cuda(os.environ)
     yield from _check_environment()
-    yield _check_debugger()
+    yield _check_tracing()
     yield from _check_output(Path(config.output))
     if core_works:
         yield _self_test(config)
@@ -136,11 +137,11 @@ def _check_torch() -> Iterator[Finding]:
         yield Finding(Status.OK, "libc10.so", "posix_memalign and free can be observed")
 
 
-def _check_debugger() -> Finding:
-    path = shutil.which("gdb")
-    if path is None:
-        return Finding(Status.MISSING, "gdb", "not in PATH", "only needed for msmemscope attach")
-    return Finding(Status.OK, "gdb", f"{path}, for msmemscope attach")
+def _check_tracing() -> Finding:
+    reason = why_nobody_may_trace()
+    if reason is not None:
+        return Finding(Status.MISSING, "tracing", reason, "only needed for msmemscope attach")
+    return Finding(Status.OK, "tracing", "nothing forbids msmemscope attach")
 
 
 def _check_environment() -> Iterator[Finding]:

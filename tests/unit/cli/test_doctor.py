@@ -12,6 +12,7 @@ from msmemscope.capture.findings import Finding, Status
 from msmemscope.cli.main import main
 from msmemscope.configuration import Config
 from msmemscope.launch import diagnosis
+from msmemscope.launch.attaching import remote_call
 from msmemscope.launch.diagnosis import diagnose
 from msmemscope.launch.preload import core_library, native_directory
 from msmemscope.launch.shared_library import exported_functions, imported_functions
@@ -99,13 +100,24 @@ def test_functions_that_a_library_calls() -> None:
     assert "__cxa_throw" in exported_functions(library)
 
 
-@pytest.mark.parametrize("folder", ["", "bin"])
-def test_a_debugger_is_for_attaching_only(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without one everything else works."""
-    if folder:
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "gdb").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / folder))
-    found = findings(Config(output=str(tmp_path / "output")))["gdb"]
-    assert (found.status is Status.OK, found.is_fatal) == (bool(folder), False)
+@pytest.mark.parametrize(
+    ("scope", "capabilities", "status"),
+    [
+        ("0", "0", Status.OK),
+        ("1", "0", Status.MISSING),
+        ("1", "80000", Status.OK),
+        ("2", "80000", Status.OK),
+        ("3", "80000", Status.MISSING),
+    ],
+)
+def test_tracing_is_for_attaching_only(
+    scope: str, capabilities: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the right to it everything else works."""
+    (tmp_path / "ptrace_scope").write_text(f"{scope}\n", encoding="ascii")
+    (tmp_path / "status").write_text(f"Name:\tpython\nCapEff:\t{capabilities}\n", encoding="ascii")
+    monkeypatch.setattr(remote_call, "YAMA", tmp_path / "ptrace_scope")
+    monkeypatch.setattr(remote_call, "OWN_STATUS", tmp_path / "status")
+    found = findings(Config(output=str(tmp_path / "output")))["tracing"]
+    assert (found.status, found.is_fatal) == (status, False)
     assert "msmemscope attach" in f"{found.detail} {found.advice}"

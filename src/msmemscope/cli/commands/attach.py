@@ -25,8 +25,8 @@ _OPTIONS: Final = ("--output", "--level", "--events", "--call-stack", "--analysi
 class AttachCommand:
     """Record a Python program that runs already, and let it go again.
 
-    The program needs no preparation. It stands still for less than a second
-    while gdb loads a small library into it; it goes on as before. Its tensors are
+    The program needs no preparation. One of its threads stands still for some
+    milliseconds and loads a small library; it goes on as before. Tensors are
     followed from then on, and those that are alive already are known. Ctrl-C ends
     the recording; the program runs on. Other host memory is seen in programs
     that were started under msmemscope only.
@@ -65,7 +65,10 @@ class AttachCommand:
         target = target_process(arguments.process)
         settings = {spelling[2:].replace("-", "_"): value for spelling, value in given.items()}
         recorded = record_for_a_while(target, settings, seconds=seconds, steps=steps)
-        messages.note(f"detached from process {target.process_id}; it stood still for {recorded.paused_seconds:.2f} s")
+        messages.note(
+            f"detached from process {target.process_id}; a thread of it stood still for "
+            f"{recorded.paused_seconds * 1000:.1f} ms"
+        )
         if recorded.directory is None:
             messages.warning("nothing was recorded", "it has allocated no tensor meanwhile; --for gives it more time")
             return EXIT_STATUS_FAILURE

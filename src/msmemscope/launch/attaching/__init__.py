@@ -1,1 +1,1 @@
-"""Attaching to a Python process that nobody prepared: a debugger loads a small library, which runs Python code of ours."""
+"""Attaching to a Python process that nobody prepared: it loads a small library, which runs Python code of ours."""

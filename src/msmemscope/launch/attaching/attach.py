@@ -17,8 +17,8 @@ from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.launch import messages
-from msmemscope.launch.attaching.debugger import AttachError, load_and_call
 from msmemscope.launch.attaching.exchange import Exchange
+from msmemscope.launch.attaching.remote_call import AttachError, load_and_call
 from msmemscope.launch.preload import native_directory
 from msmemscope.model.events import EventKind
 from msmemscope.recording.recording import STEP_KINDS
@@ -46,7 +46,7 @@ class Recorded:
     directory: Path | None
     """The capture; None where nothing was recorded."""
     paused_seconds: float
-    """For which the process stood still, at most."""
+    """For which one thread of the process stood still."""
 
 
 def record_for_a_while(

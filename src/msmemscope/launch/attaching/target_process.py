@@ -5,40 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msmemscope.configuration import SETTINGS_VARIABLE
 from msmemscope.errors import UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 PROC: Final = Path("/proc")
 PID: Final = "PID"
-_BLOCKING: Final = frozenset(
-    {
-        0,  # read
-        7,  # poll
-        23,  # select
-        35,  # nanosleep
-        43,  # accept
-        45,  # recvfrom
-        47,  # recvmsg
-        61,  # wait4
-        128,  # rt_sigtimedwait
-        202,  # futex
-        230,  # clock_nanosleep
-        232,  # epoll_wait
-        247,  # waitid
-        270,  # pselect6
-        271,  # ppoll
-        281,  # epoll_pwait
-        288,  # accept4
-        441,  # epoll_pwait2
-    }
-)
-_BLOCKING_ON_ARM: Final = frozenset({22, 63, 72, 73, 95, 98, 101, 115, 137, 202, 207, 212, 242, 260, 441})
-_FUTEX: Final = {"x86_64": 202, "aarch64": 98}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,24 +35,6 @@ class TargetProcess:
         except OSError:
             return False
         return status.rpartition(")")[2].split()[0] not in "ZX"
-
-    def waiting_threads(self) -> list[int]:
-        """Return the threads that wait in a system call, those first that wait for no other thread.
-
-        None of them holds a lock of the C library's allocator, as one that runs can.
-        """
-        found = [(number == _FUTEX.get(os.uname().machine), thread) for thread, number in self._system_calls()]
-        return [thread for _, thread in sorted(found)]
-
-    def _system_calls(self) -> Iterator[tuple[int, int]]:
-        blocking = _BLOCKING if os.uname().machine == "x86_64" else _BLOCKING_ON_ARM
-        for task in sorted((self.folder / "task").iterdir()):
-            try:
-                word = (task / "syscall").read_text(encoding="ascii").split()[0]
-            except (OSError, IndexError):
-                continue
-            if word.isdecimal() and int(word) in blocking:
-                yield int(task.name), int(word)
 
 
 def target_process(text: str) -> TargetProcess:
@@ -125,7 +80,7 @@ def target_process(text: str) -> TargetProcess:
         raise UsageError(message, option=PID, value=text, accepted=accepted)
     if not is_here:
         message = "runs in a container of its own"
-        hint = "run msmemscope attach in that container, which needs --cap-add=SYS_PTRACE and gdb"
+        hint = "run msmemscope attach in that container, which needs --cap-add=SYS_PTRACE"
         raise UsageError(message, option=PID, value=text, accepted="a process of this container", hint=hint)
     program = " ".join(word.decode(errors="replace") for word in words if word)
     return TargetProcess(int(text), program, user_id)
