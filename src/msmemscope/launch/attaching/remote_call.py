@@ -42,7 +42,7 @@ _MESSAGES: Final[dict[str, tuple[str, str | None]]] = {
     "broken": ("a call in process {process} did not return: {status}", "please report this: msmemscope bug-report"),
     "interrupted": ("process {process} was left alone: interrupted", None),
 }
-"""What came of it, and what helps: the words are those of `_native.load_and_call`."""
+"""Messages and hints for each outcome; the words are those of `_native.load_and_call`."""
 YAMA: Final = Path("/proc/sys/kernel/yama/ptrace_scope")
 OWN_STATUS: Final = Path("/proc/self/status")
 _MAY_TRACE: Final = 1 << 19
