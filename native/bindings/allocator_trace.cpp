@@ -23,11 +23,6 @@ namespace msmemscope {
 namespace {
 
 std::optional<std::string> attach(const std::string& version, bool is_late) {
-    if (is_late && !mstx::is_domain_known(format::Pool::kPta)) {
-        recorder::note_fact(
-            "unobserved.pta",
-            "torch_npu may have set up its memory pool before msmemscope was there, and tells nothing then");
-    }
     const char* const why = allocator_trace::attach(version.c_str(), is_late);
     return why == nullptr ? std::nullopt : std::optional<std::string>(why);
 }
@@ -62,6 +57,15 @@ void define_allocator_trace(nb::module_& module) {
     module.def(
         "begin_allocator_state", &allocator_trace::begin_state,
         "This thread is about to take a snapshot of the allocator, to record its state. False if it tells nothing.");
+    module.def(
+        "are_allocator_blocks_told", [] { return mstx::is_domain_known(format::Pool::kPta); },
+        "Whether mstx is told of the allocator's blocks.");
+    module.def("take_allocator_blocks", &allocator_trace::take_blocks,
+               "Takes blocks from what the allocator tells, since mstx tells nothing. False if it cannot be.");
+    module.def("begin_allocator_comparison", &allocator_trace::begin_comparison,
+               "As begin_allocator_state, for a snapshot that is compared and not recorded.");
+    module.def("note_allocator_reserved", &allocator_trace::note_reserved, nb::arg("device"), nb::arg("bytes"),
+               "A snapshot was as the allocator told: adds the bytes that it has reserved on the driver's device.");
     module.def("end_allocator_state", &end_state,
                "It was taken. Returns the program's number of each device that it is of, the number that events of "
                "its allocator have from then on at least (0: its state is known or not wanted), and its active bytes.");

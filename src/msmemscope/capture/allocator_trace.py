@@ -6,7 +6,8 @@ Its settings, the streams of blocks and memory that came back late are recorded 
 is recorded only if events of the allocator were asked for. The allocator calls the core directly
 (`native/sources/ascend/torch_npu/`). It is asked to do so when torch_npu has initialised itself, before its first
 allocation. If the program has torch record a history, that history is not touched. If collection begins later, or
-begins again, the memory that the allocator holds then is taken from its snapshot.
+begins again, the memory that the allocator holds then is taken from its snapshot. Where torch_npu tells mstx nothing of
+its blocks, they are taken from here as well.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _KINDS: Final = {
 _waits = False
 _wants_entries = False
 _attached: list[Any] = []
+_older_blocks: list[int] = []
+"""How many were followed, once they are."""
 _unsaid: list[tuple[int, str]] = []
 """Settings that the program chose while nothing was collected, by device."""
 
@@ -71,18 +74,98 @@ def _prepare() -> None:
         npu: Any = sys.modules["torch_npu.npu"]
         # If torch_npu is initialised only now, in a forked child or by itself, that is none of our business.
         is_initialized = bool(npu.is_initialized())
-        if extension not in _attached:
-            _attached.append(extension)
-            for name, wrap in _WRAPPERS.items():
-                original = getattr(extension, name)
-                setattr(extension, name, functools.update_wrapper(wrap(original), original))
-            vars(npu)["_lazy_call"](functools.partial(_attach, is_late=is_initialized))
-            if is_initialized:
-                _note_fraction(extension)
+        if _attach_once(extension, npu, is_initialized=is_initialized) and is_initialized:
+            _note_blocks_not_told()
         if is_initialized and _wants_entries:
             _record_state(npu)
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
         _note_unobserved(f"{type(error).__name__}: {error}")
+
+
+def _attach_once(extension: Any, npu: Any, *, is_initialized: bool) -> bool:
+    """Attach to the allocator; return whether that was not done before."""
+    if extension in _attached:
+        return False
+    _attached.append(extension)
+    for name, wrap in _WRAPPERS.items():
+        original = getattr(extension, name)
+        setattr(extension, name, functools.update_wrapper(wrap(original), original))
+    vars(npu)["_lazy_call"](functools.partial(_attach, is_late=is_initialized))
+    if is_initialized:
+        _note_fraction(extension)
+    return True
+
+
+def follow_older_blocks() -> int:
+    """Take the blocks from the tracker where torch_npu tells mstx nothing; returns how many older ones are followed.
+
+    torch_npu decides at its first block whether it tells mstx of its blocks. If that was before us, the tracker is what
+    is left, in versions that have one. Its bytes are those that the program asked for, without what the allocator adds.
+    To be called before collection begins. Never raises.
+    """
+    npu: Any = sys.modules.get("torch_npu.npu")
+    if _older_blocks or not hasattr(npu, "_lazy_call") or not npu.is_initialized():
+        return 0
+    try:
+        _attach_once(sys.modules["torch_npu._C"], npu, is_initialized=True)
+        is_used = bool(npu.memory_snapshot())
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
+        _native.note_fact("unobserved.pta", f"its blocks cannot be asked for: {type(error).__name__}: {error}")
+        return 0
+    if not is_used:
+        return 0  # torch_npu decides at its first block, which is still to come
+    try:
+        if not _native.take_allocator_blocks() or not _native.begin_allocator_comparison():
+            _note_blocks_not_told()
+            return 0
+        try:
+            segments = npu.memory_snapshot()
+        finally:
+            moments = _native.end_allocator_state()
+        why = _difference(segments, moments)
+        if why is not None:
+            _native.lose_allocator_state(why)
+            _note_blocks_not_told()
+            return 0
+        _older_blocks.append(_follow_segments(segments))
+        return _older_blocks[0]
+    except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
+        _native.lose_allocator_state(f"{type(error).__name__}: {error}")
+        _note_blocks_not_told()
+        return 0
+
+
+def _note_blocks_not_told() -> None:
+    if not _native.are_allocator_blocks_told():
+        why = "torch_npu may have set up its memory pool before msmemscope was there, and tells nothing then"
+        _native.note_fact("unobserved.pta", why)
+
+
+def _difference(segments: list[dict[str, Any]], moments: list[tuple[int, int, int]]) -> str | None:
+    """Say how a snapshot differs from what the tracker told of it; None if it does not."""
+    told = {number: active_bytes for number, _, active_bytes in moments if active_bytes}
+    shown: dict[int, int] = {}
+    for segment in segments:
+        shown[segment["device"]] = shown.get(segment["device"], 0) + segment["active_size"]
+    shown = {number: active_bytes for number, active_bytes in shown.items() if active_bytes}
+    return None if told == shown else "the snapshot does not have the bytes that the trace tracker was told of"
+
+
+def _follow_segments(segments: list[dict[str, Any]]) -> int:
+    count = 0
+    for segment in segments:
+        device, address = _native.physical_device(segment["device"]), segment["address"]
+        if device < 0:
+            continue
+        _native.note_allocator_reserved(device, segment["total_size"])
+        for block in segment["blocks"]:
+            begin, size = block.get("address", address), block["size"]
+            address = begin + size
+            if block["state"] == "active_allocated":
+                size = block.get("requested_size", size)
+                count += _native.follow_older_block(Pool.PTA, device, begin, size)
+    _native.note_fact("observed.ptaCaching", "by its trace tracker, in bytes as the program asked for them")
+    return count
 
 
 def _note_unobserved(why: str) -> None:

@@ -1,6 +1,7 @@
 """The blocks that are older than our hooks, where collection begins in a program that nobody prepared.
 
 CPU tensors are found among the objects of the garbage collector, blocks of CUDA's caching allocator in its own snapshot.
+Those of NPUs are looked after by `allocator_trace`, wherever collection begins late.
 No method of the program is called. Tensors of mapped files are no memory of an allocator, and left out.
 """
 

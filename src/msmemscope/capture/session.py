@@ -213,6 +213,7 @@ class Session:
             place_notes.look(self.config.role)
             self._is_tracing = True
             self._awaits_start = False
+            self._follow_older_npu_blocks()
             _native.begin_tracing()
             self._begin_python_collection()
 
@@ -302,6 +303,12 @@ class Session:
         config = self.config
         has_kernels = Level.KERNEL in config.level and CollectionItem.LAUNCH in config.events
         follow_task_queue(is_wanted=bool(config.steps) and has_kernels)
+
+    def _follow_older_npu_blocks(self) -> None:
+        if self.config.events & _BLOCK_ITEMS and self.config.devices != ("cpu",) and "torch_npu" in sys.modules:
+            from msmemscope.capture.allocator_trace import follow_older_blocks
+
+            follow_older_blocks()
 
     def _observe_allocator(self) -> None:
         """To be called each time that events begin to be recorded."""

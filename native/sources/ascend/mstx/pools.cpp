@@ -31,6 +31,7 @@ struct Domain {
     format::Pool pool;
     Kind kind;
     std::atomic<bool> is_known;  // somebody has asked for it
+    std::atomic<bool> is_told_by_others;
     // Totals as last told, by the caller's numbers of devices.
     std::atomic<std::uint64_t> reported[kDevices];
     PoolTotals reserved;
@@ -42,16 +43,17 @@ constexpr PoolTotals totals_of(format::Pool pool) { return {pool, format::Device
 
 // The address of an entry is the handle that the caller gets.
 Domain domains[] = {
-    {"ptaCaching", format::Pool::kPta, Kind::kTotals, {}, {}, totals_of(format::Pool::kPta), {}},
+    {"ptaCaching", format::Pool::kPta, Kind::kTotals, {}, {}, {}, totals_of(format::Pool::kPta), {}},
     {"ptaWorkspace",
      format::Pool::kPtaWorkspace,
      Kind::kTotalsAndSums,
      {},
      {},
+     {},
      totals_of(format::Pool::kPtaWorkspace),
      {}},
-    {"mindsporeMemPool", format::Pool::kMindSpore, Kind::kTotals, {}, {}, totals_of(format::Pool::kMindSpore), {}},
-    {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, totals_of(format::Pool::kAtb), {}},
+    {"mindsporeMemPool", format::Pool::kMindSpore, Kind::kTotals, {}, {}, {}, totals_of(format::Pool::kMindSpore), {}},
+    {"atb", format::Pool::kAtb, Kind::kHeaps, {}, {}, {}, totals_of(format::Pool::kAtb), {}},
 };
 
 // The earlier name of ptaCaching in torch_npu.
@@ -64,6 +66,19 @@ Domain* domain_of(void* handle) noexcept {
         }
     }
     return nullptr;
+}
+
+Domain* domain_of_pool(format::Pool pool) noexcept {
+    for (Domain& domain : domains) {
+        if (domain.pool == pool) {
+            return &domain;
+        }
+    }
+    return nullptr;
+}
+
+bool has_totals(const Domain& domain) noexcept {
+    return domain.is_known.load(std::memory_order_relaxed) || domain.is_told_by_others.load(std::memory_order_relaxed);
 }
 
 // The device of a range if it is observed, else -1.
@@ -161,12 +176,8 @@ void* create_domain(const char* name) {
 }
 
 bool is_domain_known(format::Pool pool) noexcept {
-    for (const Domain& domain : domains) {
-        if (domain.pool == pool) {
-            return domain.is_known.load(std::memory_order_relaxed);
-        }
-    }
-    return false;
+    const Domain* const domain = domain_of_pool(pool);
+    return domain != nullptr && domain->is_known.load(std::memory_order_relaxed);
 }
 
 void* register_heap(void* handle, const HeapDescription* description) {
@@ -249,24 +260,41 @@ void unregister_regions(void* handle, const RegionsUnregisterBatch* batch) {
     }
 }
 
+void set_reserved(format::Pool pool, int device, std::int64_t bytes) noexcept {
+    Domain* const domain = domain_of_pool(pool);
+    if (domain != nullptr && device >= 0 && static_cast<std::size_t>(device) < kDevices) {
+        domain->is_told_by_others.store(true, std::memory_order_relaxed);
+        domain->reserved.set(device, bytes);
+    }
+}
+
+void add_reserved(format::Pool pool, int device, std::int64_t bytes) noexcept {
+    Domain* const domain = domain_of_pool(pool);
+    if (domain != nullptr && device >= 0 && static_cast<std::size_t>(device) < kDevices) {
+        domain->is_told_by_others.store(true, std::memory_order_relaxed);
+        domain->reserved.add(device, bytes);
+        if (observes_npu(device)) {
+            domain->reserved.report(device);
+        }
+    }
+}
+
 void record_reserved_again(const RecordingScope& scope) noexcept {
     for (Domain& domain : domains) {
-        if (domain.is_known.load(std::memory_order_relaxed)) {
+        if (has_totals(domain)) {
             domain.reserved.write_again(scope);
         }
     }
 }
 
 bool reserved_bytes(format::Pool pool, int device, std::uint64_t& bytes) noexcept {
-    for (const Domain& domain : domains) {
-        if (domain.pool == pool && device >= 0 && static_cast<std::size_t>(device) < kDevices &&
-            domain.is_known.load(std::memory_order_relaxed)) {
-            const std::int64_t reserved = domain.reserved.get(device);
-            bytes = reserved > 0 ? static_cast<std::uint64_t>(reserved) : 0;
-            return true;
-        }
+    const Domain* const domain = domain_of_pool(pool);
+    if (domain == nullptr || device < 0 || static_cast<std::size_t>(device) >= kDevices || !has_totals(*domain)) {
+        return false;
     }
-    return false;
+    const std::int64_t reserved = domain->reserved.get(device);
+    bytes = reserved > 0 ? static_cast<std::uint64_t>(reserved) : 0;
+    return true;
 }
 
 }  // namespace msmemscope::mstx

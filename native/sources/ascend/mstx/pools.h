@@ -29,6 +29,10 @@ void unregister_regions(void* domain, const RegionsUnregisterBatch* batch);
 bool is_domain_known(format::Pool pool) noexcept;
 #pragma GCC visibility pop
 
+// The same for a pool that says nothing through mstx, told by somebody else. device: the driver's number.
+void set_reserved(format::Pool pool, int device, std::int64_t bytes) noexcept;
+void add_reserved(format::Pool pool, int device, std::int64_t bytes) noexcept;
+
 // Writes the bytes that pools have reserved on each device. It leaves out a device if the bytes are 0 and were not
 // written before in this log.
 void record_reserved_again(const RecordingScope& scope) noexcept;

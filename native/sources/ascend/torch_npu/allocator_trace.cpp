@@ -1,8 +1,5 @@
 #include "sources/ascend/torch_npu/allocator_trace.h"
 
-#include <dlfcn.h>
-
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -10,23 +7,16 @@
 #include <functional>
 #include <iterator>
 
+#include "core/observe/blocks.h"
 #include "core/writer/recorder.h"
 #include "core/writer/texts.h"
 #include "sources/ascend/acl/visible_devices.h"
+#include "sources/ascend/mstx/pools.h"
 #include "sources/ascend/npu.h"
+#include "sources/ascend/torch_npu/allocator_object.h"
 
 namespace msmemscope::allocator_trace {
 namespace {
-
-// The versions of torch_npu with this layout, each looked at by itself. The class and its entries in 2.14.0 are those
-// of 2.13.0, function by function. The allocator of 2.10 has 48 functions, and none that attaches a tracker.
-constexpr const char* kVersions[] = {"2.13.0", "2.14.0"};
-constexpr char kAllocatorSymbol[] = "_ZN7c10_npu19NPUCachingAllocator9allocatorE";
-constexpr char kAllocatorType[] = "N7c10_npu19NPUCachingAllocator19NpuCachingAllocatorE";
-// Its virtual functions: how many, which one attaches a tracker, which one it has from torch itself.
-constexpr std::size_t kFunctions = 59;
-constexpr std::size_t kAttachFunction = 57;
-constexpr std::size_t kFunctionOfTorch = 3;
 
 enum class Action : std::int32_t {
     kAlloc = 0,
@@ -52,17 +42,6 @@ struct Entry {
 };
 static_assert(sizeof(Entry) == 64 && offsetof(Entry, stream) == 32 && offsetof(Entry, pool) == 48);
 
-// The layout of std::type_info, and of a table of virtual functions with the two words in front of them.
-struct TypeInfo {
-    const void* functions;
-    const char* name;
-};
-struct Functions {
-    std::ptrdiff_t offset_to_top;
-    const TypeInfo* type;
-    void* functions[kFunctions + 1];
-};
-
 enum class Trust : std::uint8_t { kUnattached, kNew, kChecked, kRefused };
 std::atomic<Trust> trust{Trust::kUnattached};
 
@@ -70,6 +49,8 @@ std::atomic<Trust> trust{Trust::kUnattached};
 constexpr std::uint32_t kComparisons = 64;
 std::atomic<std::uint32_t> comparisons{0};
 std::atomic<bool> is_noted{false};
+// Whether blocks begin and end here, since mstx tells nothing of them.
+std::atomic<bool> takes_all_blocks{false};
 
 // The block that the tracker was told of last on this thread, and mstx was not yet.
 struct Pending {
@@ -102,8 +83,10 @@ thread_local std::uint64_t freeing{0};
 enum class State : std::uint8_t { kKnown, kUnknown, kLeftOut };  // the last: and entries were left out, which is noted
 std::atomic<State> states[format::kDevicesPerKind];
 
-// Whether this thread takes a snapshot to record the state, and the moments that its allocators told meanwhile.
-thread_local bool takes_state{false};
+// Whether this thread takes a snapshot, to record the state or to compare it, and the moments that its allocators told
+// meanwhile.
+enum class Snapshot : std::uint8_t { kNone, kRecorded, kCompared };
+thread_local Snapshot snapshot{Snapshot::kNone};
 Moment moments[format::kDevicesPerKind];
 std::size_t moment_count = 0;
 
@@ -155,6 +138,38 @@ void note_completed(const Entry& entry) noexcept {
     event.address = static_cast<std::uint64_t>(entry.address);
     event.size = entry.size;
     recorder::append(scope, event);
+}
+
+// A block that mstx tells nothing of begins or ends, or the allocator has another amount of memory.
+void take_block(const Entry& entry, const CallSite& site) noexcept {
+    const int device = acl::physical_device(entry.device);
+    if (device < 0) {
+        return;
+    }
+    const auto address = static_cast<std::uint64_t>(entry.address);
+    switch (entry.action) {
+        case Action::kAlloc:
+            if (observes_npu(device)) {
+                recorder::observe_missed_free(format::Pool::kPta, address);
+                recorder::observe_allocation(format::Pool::kPta, npu(device), address,
+                                             static_cast<std::uint64_t>(entry.size), site,
+                                             attributes_of_block(address));
+            }
+            return;
+        case Action::kFreeRequested:
+            recorder::observe_free(format::Pool::kPta, address, site);
+            return;
+        case Action::kSegmentAlloc:
+        case Action::kSegmentMap:
+            mstx::add_reserved(format::Pool::kPta, device, entry.size);
+            return;
+        case Action::kSegmentFree:
+        case Action::kSegmentUnmap:
+            mstx::add_reserved(format::Pool::kPta, device, -entry.size);
+            return;
+        default:
+            return;
+    }
 }
 
 // The part that is recorded of blocks whichever events were asked for.
@@ -224,8 +239,10 @@ void note_moment(std::int64_t active_bytes) noexcept {
     const auto number = static_cast<int>(moment_count);
     const int device = acl::physical_device(number);
     std::uint64_t sequence = 0;
-    if ((device < 0 || recorder::settings().observes(npu(device))) &&
-        states[number].exchange(State::kKnown, std::memory_order_relaxed) != State::kKnown) {
+    if (snapshot == Snapshot::kCompared) {
+        mstx::set_reserved(format::Pool::kPta, device, 0);
+    } else if ((device < 0 || recorder::settings().observes(npu(device))) &&
+               states[number].exchange(State::kKnown, std::memory_order_relaxed) != State::kKnown) {
         sequence = recorder::next_sequence();
     }
     moments[moment_count++] = {number, sequence, static_cast<std::uint64_t>(active_bytes)};
@@ -259,10 +276,13 @@ void take(const Entry& entry) noexcept {
         was_told = true;
     }
     follow(entry);
+    if (takes_all_blocks.load(std::memory_order_relaxed)) {
+        take_block(entry, MSMEMSCOPE_CALL_SITE());
+    }
     const format::EventKind kind = kind_of(entry.action);
     if (kind == format::EventKind::kNone) {
         if (entry.action == Action::kSnapshot) {
-            if (takes_state) {
+            if (snapshot != Snapshot::kNone) {
                 note_moment(entry.size);
             }
         } else if (entry.action != Action::kWorkspaceSnapshot) {
@@ -301,40 +321,16 @@ void take(const Entry& entry) noexcept {
     recorder::append(scope, event);
 }
 
-// Begin of the loaded file that an address is in; null if there is none.
-const void* image_of(const void* address) noexcept {
-    Dl_info found{};
-    return address != nullptr && dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
+bool is_trusted() noexcept {
+    const Trust trusted = trust.load(std::memory_order_relaxed);
+    return trusted == Trust::kNew || trusted == Trust::kChecked;
 }
 
-bool is_known(const char* version) noexcept {
-    return std::any_of(std::begin(kVersions), std::end(kVersions),
-                       [version](const char* known) { return std::strcmp(version, known) == 0; });
-}
-
-// Why this is not the allocator that we know; null if it is.
-const char* why_unknown(void* const* const* allocator, const void* image) noexcept {
-    if (allocator == nullptr) {
-        return "it is not there yet";
-    }
-    if (image_of(*allocator) != image) {
-        return "another allocator is in its place";
-    }
-    const auto* const known = reinterpret_cast<const Functions*>(*allocator - 2);
-    if (known->offset_to_top != 0 || image_of(known->type) != image || image_of(known->type->name) != image ||
-        std::strcmp(known->type->name, kAllocatorType) != 0) {
-        return "another allocator is in its place";
-    }
-    for (std::size_t number = 0; number <= kFunctions; ++number) {
-        const void* const found = image_of(known->functions[number]);
-        const bool is_right = number == kFunctions         ? found == nullptr
-                              : number == kFunctionOfTorch ? found != nullptr && found != image
-                                                           : found == image;
-        if (!is_right) {
-            return "its class is not laid out as that of this version was";
-        }
-    }
-    return nullptr;
+bool begin_snapshot(Snapshot purpose) noexcept {
+    moment_count = 0;
+    const bool is_told = is_trusted();
+    snapshot = is_told ? purpose : Snapshot::kNone;
+    return is_told;
 }
 
 }  // namespace
@@ -343,20 +339,8 @@ const char* attach(const char* version, bool is_late) noexcept {
     if (trust.load(std::memory_order_relaxed) != Trust::kUnattached) {
         return nullptr;
     }
-    if (version == nullptr || !is_known(version)) {
-        return "its trace tracker is known of torch_npu 2.13.0 and 2.14.0 alone";
-    }
-    void* const library = dlopen("libtorch_npu.so", RTLD_LAZY | RTLD_NOLOAD);
-    if (library == nullptr) {
-        return "libtorch_npu.so is not loaded";
-    }
-    const void* const place = dlsym(library, kAllocatorSymbol);
-    dlclose(library);  // Python keeps it
-    if (place == nullptr) {
-        return "libtorch_npu.so does not export it";
-    }
-    void** const* const allocator = *static_cast<void** const* const*>(place);
-    const char* const why = why_unknown(allocator, image_of(place));
+    AllocatorObject allocator = nullptr;
+    const char* const why = find_allocator(version, allocator);
     if (why != nullptr) {
         return why;
     }
@@ -370,19 +354,30 @@ const char* attach(const char* version, bool is_late) noexcept {
     Tracker tracker = &take;
     trust.store(Trust::kNew, std::memory_order_relaxed);
     // A class that is not trivial is passed by its address.
-    reinterpret_cast<void (*)(const void*, Tracker*)>((*allocator)[kAttachFunction])(allocator, &tracker);
+    reinterpret_cast<void (*)(const void*, Tracker*)>(attach_function(allocator))(allocator, &tracker);
     return nullptr;
 }
 
-bool begin_state() noexcept {
-    const Trust trusted = trust.load(std::memory_order_relaxed);
-    moment_count = 0;
-    takes_state = trusted == Trust::kNew || trusted == Trust::kChecked;
-    return takes_state;
+bool begin_state() noexcept { return begin_snapshot(Snapshot::kRecorded); }
+
+bool begin_comparison() noexcept { return begin_snapshot(Snapshot::kCompared); }
+
+bool take_blocks() noexcept {
+    const bool can_tell = is_trusted() && !mstx::is_domain_known(format::Pool::kPta);
+    if (can_tell) {
+        takes_all_blocks.store(true, std::memory_order_relaxed);
+    }
+    return can_tell;
+}
+
+void note_reserved(int device, std::int64_t reserved_bytes) noexcept {
+    auto expected = Trust::kNew;
+    trust.compare_exchange_strong(expected, Trust::kChecked, std::memory_order_relaxed);
+    mstx::add_reserved(format::Pool::kPta, device, reserved_bytes);
 }
 
 std::size_t end_state(const Moment*& found) noexcept {
-    takes_state = false;
+    snapshot = Snapshot::kNone;
     found = moments;
     return moment_count;
 }

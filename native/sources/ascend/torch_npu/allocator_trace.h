@@ -42,6 +42,15 @@ bool begin_state() noexcept;
 // It has been taken. Returns of how many devices, in their order; they stand there until the next one begins.
 std::size_t end_state(const Moment*& found) noexcept;
 
+// Takes blocks from the tracker, where mstx tells nothing since the allocator was set up before us. Their bytes are
+// those that were asked for. False if the tracker is not attached or not trusted.
+bool take_blocks() noexcept;
+// As begin_state, where nothing is recorded: the snapshot is compared with what the tracker says of it. Meanwhile the
+// reserved bytes are counted from 0 on: those of the snapshot are to be added.
+bool begin_comparison() noexcept;
+// The snapshot has the bytes that the tracker told. reserved_bytes: by the snapshot. device: of the driver.
+void note_reserved(int device, std::int64_t reserved_bytes) noexcept;
+
 // A segment or a block of a state.
 struct Held {
     format::EventKind kind;  // SEGMENT_ALLOC, SEGMENT_MAP, ALLOCATOR_ALLOC; ALLOCATOR_FREE: freed and waited for
