@@ -1,5 +1,5 @@
 // Loaded by `msmemscope attach` into a Python process that nobody prepared: runs two pieces of Python there, with a
-// pause between.
+// pause between. `msmemscope control` has it run one piece in a process that records.
 //
 // `msmemscope attach` makes a folder with begin.py and end.py, holds a lock on `alive`, and makes `stop` when the time
 // is up. A thread of ours runs begin.py, waits, and runs end.py. While it waits it does not need the interpreter. If
@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -61,12 +62,14 @@ bool find_interpreter() {
            python.is_finalizing != nullptr;
 }
 
-void path_of(char (&path)[kMostPath + 16], const char* name) { snprintf(path, sizeof path, "%s/%s", folder, name); }
+void path_of(char (&path)[kMostPath + 16], const char* in, const char* name) {
+    snprintf(path, sizeof path, "%s/%s", in, name);
+}
 
 // False: it is not there, or too long.
-bool read_code(char (&code)[kMostCode], const char* name) {
+bool read_code(char (&code)[kMostCode], const char* in, const char* name) {
     char path[kMostPath + 16];
-    path_of(path, name);
+    path_of(path, in, name);
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         return false;
@@ -93,11 +96,11 @@ void run_python(const char* code) {
 
 bool is_wanted() {
     char path[kMostPath + 16];
-    path_of(path, "stop");
+    path_of(path, folder, "stop");
     if (access(path, F_OK) == 0) {
         return false;
     }
-    path_of(path, "alive");
+    path_of(path, folder, "alive");
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         return false;
@@ -118,7 +121,18 @@ void* run(void*) {
     return nullptr;
 }
 
-bool start_thread() {
+// The thread that obeys frees it.
+struct Order {
+    char code[kMostCode];
+};
+
+void* obey(void* order) {
+    run_python(static_cast<Order*>(order)->code);
+    free(order);
+    return nullptr;
+}
+
+bool start_thread(void* (*function)(void*), void* argument) {
     pthread_attr_t attributes;
     if (pthread_attr_init(&attributes) != 0) {
         return false;
@@ -135,7 +149,7 @@ bool start_thread() {
     }
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread{};
-    const bool is_started = pthread_create(&thread, &attributes, run, nullptr) == 0;
+    const bool is_started = pthread_create(&thread, &attributes, function, argument) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
     return is_started;
@@ -156,12 +170,32 @@ extern "C" __attribute__((visibility("default"))) int msmemscope_attach(const ch
         return kBusy;
     }
     memcpy(folder, path, length + 1);
-    if (!read_code(code_at_begin, "begin.py") || !read_code(code_at_end, "end.py")) {
+    if (!read_code(code_at_begin, folder, "begin.py") || !read_code(code_at_end, folder, "end.py")) {
         busy_process.store(0);
         return kNoCode;
     }
-    if (!start_thread()) {
+    if (!start_thread(run, nullptr)) {
         busy_process.store(0);
+        return kNoThread;
+    }
+    return kRuns;
+}
+
+// The same, for one piece of Python: begin.py in that folder. Nothing is waited for.
+extern "C" __attribute__((visibility("default"))) int msmemscope_run(const char* path) {
+    if (strlen(path) >= kMostPath) {
+        return kPathTooLong;
+    }
+    if (!find_interpreter() || interpreter.is_initialized() == 0) {
+        return kNoPython;
+    }
+    auto* const order = static_cast<Order*>(malloc(sizeof(Order)));
+    if (order == nullptr || !read_code(order->code, path, "begin.py")) {
+        free(order);
+        return kNoCode;
+    }
+    if (!start_thread(obey, order)) {
+        free(order);
         return kNoThread;
     }
     return kRuns;

@@ -36,6 +36,7 @@
 #include "growing_containers.h"
 #include "interpose/follow.h"
 #include "interpose/patcher.h"
+#include "main_thread.h"
 #include "operator_collector.h"
 #include "packed_block.h"
 #include "plain_pickle.h"
@@ -327,6 +328,7 @@ NB_MODULE(_native, module) {
     define_dump_writing(module);
     define_packed_block(module);
     define_plain_pickle(module);
+    define_main_thread(module);
     define_remote_call(module);
     define_replay(module);
     define_watch(module);

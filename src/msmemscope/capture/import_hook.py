@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _frozen_importlib  # importlib itself, which every interpreter has loaded
 import sys
 from _thread import get_ident
 
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -36,6 +38,16 @@ def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[
     watch = _Watch(name, action, missing=missing)
     _finder.watch(watch)
     return lambda: _finder.forget(watch)
+
+
+def import_lock_of(name: str) -> AbstractContextManager[object]:
+    """Return Python's own lock of a module, which a thread holds while it imports that module.
+
+    A thread that imports torch takes the session's lock at the end of that. Whoever takes the session's lock in another
+    thread, and may touch torch then, must take this one first.
+    """
+    lock: AbstractContextManager[object] = _frozen_importlib._ModuleLockManager(name)  # type: ignore[attr-defined] # noqa: SLF001 - no public name
+    return lock
 
 
 class _Watch:

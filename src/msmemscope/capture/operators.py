@@ -6,9 +6,11 @@ torch itself.
 
 from __future__ import annotations
 
+import _thread
 import re
 import sys
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ from msmemscope import _native
 from msmemscope.capture.import_hook import when_imported
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from msmemscope.capture.torch_operators import OperatorMode
     from msmemscope.configuration import Config
 
@@ -23,10 +27,16 @@ OLDEST_TORCH = (2, 3, 1)
 """From here on a dispatch mode sees what the collector needs (the seeds ask for the same version)."""
 
 _SOURCE = "torch_operators"
+_MAIN_THREAD_S = 60.0
+"""For which the main thread is asked: it can be in a long call."""
+_MAIN_THREAD_POLL_S = 0.02
 
 
 class OperatorCollector:
-    """Puts a dispatch mode on every Python thread of the program, and takes it away again."""
+    """Puts a dispatch mode on the Python threads of the program, and takes it away again.
+
+    Those are the calling thread, the main thread, and threads that are started later.
+    """
 
     def __init__(self) -> None:
         self._config: Config | None = None
@@ -55,7 +65,7 @@ class OperatorCollector:
             self.enable()
 
     def enable(self) -> None:
-        """Watch the operators of this thread, and of threads started from now on. Never raises."""
+        """Watch the operators of this thread, of the main one, and of threads started from now on. Never raises."""
         if self._is_enabled or self._config is None:
             return
         try:
@@ -77,10 +87,11 @@ class OperatorCollector:
         self._enter()
         torch_operators.dispatch_boxed(is_on=True)
         self._watch_new_threads()
+        _reach_main_thread(self._enter_if_outermost)
         _native.note_fact(f"observed.{_SOURCE}", f"torch {version}")
 
     def disable(self) -> None:
-        """Stop watching. In threads other than this one the mode stays, and rests."""
+        """Stop watching. In threads other than this one and the main one the mode stays, and rests."""
         if self._is_waiting:
             self._is_waiting = False
         if not self._is_enabled:
@@ -93,6 +104,23 @@ class OperatorCollector:
         self._leave()
         for mode in list(self._modes):
             mode.rest()
+        _reach_main_thread(self._leave_if_disabled)
+
+    def _enter_if_outermost(self) -> bool:
+        """Watch this thread, unless torch would lose the mode: modes of the program, and backward passes, end in order."""
+        if not self._is_enabled:
+            return True
+        from msmemscope.capture.torch_operators import is_outermost
+
+        if not is_outermost():
+            return False
+        self._enter()
+        return True
+
+    def _leave_if_disabled(self) -> bool:
+        if not self._is_enabled:
+            self._leave()
+        return True
 
     def _enter(self) -> None:
         if getattr(self._mode_of_thread, "mode", None) is not None:
@@ -130,6 +158,35 @@ class OperatorCollector:
 
         _native.hide_code((bootstrap_inner.__code__,))
         threading.Thread._bootstrap_inner = bootstrap_inner  # type: ignore[attr-defined] # noqa: SLF001
+
+
+def _reach_main_thread(function: Callable[[], bool]) -> None:
+    """Have the main thread call a function until it returns true; do nothing where this is the main thread.
+
+    Whoever attaches runs our code in a thread of its own, and operators are those of the main thread.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return
+    answers: list[bool] = []
+
+    def call() -> None:
+        try:
+            answers.append(function())
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            answers.append(True)
+            _native.warn(f"operators of the main thread are not collected: {type(error).__name__}: {error}")
+
+    def ask() -> None:
+        until_s = time.monotonic() + _MAIN_THREAD_S
+        while not (answers and answers[-1]) and time.monotonic() < until_s:
+            asked = len(answers)
+            if _native.call_in_main_thread(call):
+                while len(answers) == asked and time.monotonic() < until_s:
+                    time.sleep(_MAIN_THREAD_POLL_S)
+            time.sleep(_MAIN_THREAD_POLL_S)
+
+    # Not a threading.Thread: the program counts those.
+    _thread.start_new_thread(ask, ())
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
+from msmemscope.capture.import_hook import import_lock_of
 from msmemscope.capture.place import place_notes
 from msmemscope.capture.settings_once import SettingsOnce
 from msmemscope.capture.worker_ends import at_end_of_workers
@@ -203,7 +204,6 @@ class Session:
                 self._awaits_start = False
                 return
             if not self._is_tracing or not self._start_is_recorded:
-                # Also where the command line has begun before the program did.
                 self._start_is_recorded = True
                 if self._is_tracing:
                     _native.begin_first_step()
@@ -305,13 +305,12 @@ class Session:
         follow_task_queue(is_wanted=bool(config.steps) and has_kernels)
 
     def _follow_older_npu_blocks(self) -> None:
-        if self.config.events & _BLOCK_ITEMS and self.config.devices != ("cpu",) and "torch_npu" in sys.modules:
+        if self.config.events & _BLOCK_ITEMS and self.config.devices != ("cpu",):
             from msmemscope.capture.allocator_trace import follow_older_blocks
 
             follow_older_blocks()
 
-    def _observe_allocator(self) -> None:
-        """To be called each time that events begin to be recorded."""
+    def _observe_allocator(self) -> None:  # each time that events begin to be recorded
         if self.config.events & _BLOCK_ITEMS and self.config.devices != ("cpu",):
             from msmemscope.capture.allocator_trace import observe_allocator
 
@@ -446,7 +445,8 @@ def config(**settings: Any) -> None:
     Raises:
         ConfigurationError: If a setting is unknown or not accepted; nothing was changed. It is a ValueError.
     """
-    session.configure(**settings)
+    with import_lock_of("torch"):
+        session.configure(**settings)
 
 
 def start() -> None:
@@ -458,12 +458,14 @@ def start() -> None:
     Raises:
         MsmemscopeError: If the settings cannot be used.
     """
-    session.start()
+    with import_lock_of("torch"):
+        session.start()
 
 
 def stop() -> None:
     """Stop collecting memory events; `start()` may be called again. Does nothing if collection is off."""
-    session.stop()
+    with import_lock_of("torch"):
+        session.stop()
 
 
 def step() -> None:

@@ -222,6 +222,11 @@ def _is_tracing() -> bool:
     return any(_mode_of_key(key) is not None for key in _TRACING_KEYS)
 
 
+def is_outermost() -> bool:
+    """Whether the calling thread is in no dispatch mode, and in no backward pass: those end in order."""
+    return not _mode_count() and not _native.dispatch_depth() and _graph_task() < 0
+
+
 class OperatorMode(TorchDispatchMode):
     """The recorder of the operators of one thread. It never changes what they do.
 

@@ -17,7 +17,6 @@ MOST_USED: Final = (
     ("--device=npu:0,cpu", "Observe these; by default all NPUs, or else the CPU."),
     ("--events=alloc,free", "Record these; also launch, access, traceback, allocator."),
     ("--watch=auto", "Find the operator that wrote where it may not."),
-    ("--report", "Also write an HTML page when the program has ended."),
     ("--output=DIR", "Write the results there, not into memscopeDumpResults."),
 )
 """Options as they may be typed, and one line about each."""

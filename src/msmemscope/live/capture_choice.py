@@ -38,27 +38,57 @@ def captures_of_process(given: str) -> list[Path]:
     Raises:
         UsageError: There is no such process, it may not be looked at, or neither it nor those below it are observed.
     """
-    process = Path("/proc", given.lstrip("0") or "0")
-    if len(given) > _MOST_DIGITS or not process.is_dir():
-        message = "no such process runs on this machine"
-        hint = "name the folder of its capture, msmemscope_*_ascend; without an argument it is the latest run"
-        raise UsageError(message, option=WHAT, value=given, accepted=ACCEPTED, hint=hint)
-    try:
-        found = _mapped_captures(process)
-    except PermissionError as error:
-        message = "the process belongs to another user, and may not be looked at"
-        raise UsageError(message, option=WHAT, value=given, hint="name the folder of its capture") from error
-    for below in _below(int(process.name)):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            found.extend(_mapped_captures(Path("/proc", str(below))))
+    found = [capture for captures in _captures_by_process(given).values() for capture in captures]
     if found:
         return list(dict.fromkeys(found))
-    if _is_prepared(process):
+    if _is_prepared(_folder_of(given)):
         message = "the process is observed, and has not recorded anything yet"
         raise UsageError(message, option=WHAT, value=given, hint="try again once it has allocated memory")
     message = "the process is not observed, nor is any that it has started"
     hint = "a program is observed from its start on: msmemscope python train.py"
     raise UsageError(message, option=WHAT, value=given, accepted=ACCEPTED, hint=hint)
+
+
+def recording_processes(given: str) -> list[int]:
+    """Return a process and those that it has started, as far as they record; one that will record if none does.
+
+    Args:
+        given: The number of the process, as it was typed.
+
+    Raises:
+        UsageError: There is no such process, it may not be looked at, or neither it nor those below it are observed.
+    """
+    found = [number for number, captures in _captures_by_process(given).items() if captures]
+    if found or _is_prepared(_folder_of(given)):
+        return found or [int(given)]
+    captures_of_process(given)  # says why there is none
+    return []
+
+
+def _folder_of(given: str) -> Path:
+    return Path("/proc", given.lstrip("0") or "0")
+
+
+def _captures_by_process(given: str) -> dict[int, list[Path]]:
+    """Of a process and those that it has started, by their numbers; empty for those that record nothing.
+
+    Raises:
+        UsageError: There is no such process, or it may not be looked at.
+    """
+    process = _folder_of(given)
+    if len(given) > _MOST_DIGITS or not process.is_dir():
+        message = "no such process runs on this machine"
+        hint = "name the folder of its capture, msmemscope_*_ascend; without an argument it is the latest run"
+        raise UsageError(message, option=WHAT, value=given, accepted=ACCEPTED, hint=hint)
+    try:
+        found = {int(process.name): _mapped_captures(process)}
+    except PermissionError as error:
+        message = "the process belongs to another user, and may not be looked at"
+        raise UsageError(message, option=WHAT, value=given, hint="name the folder of its capture") from error
+    for below in _below(int(process.name)):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found[below] = _mapped_captures(Path("/proc", str(below)))
+    return found
 
 
 def checked_captures(path: Path, folders: Sequence[Path]) -> list[Path]:

@@ -17,15 +17,16 @@ from msmemscope.errors import MsmemscopeError
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.launch import messages
-from msmemscope.launch.attaching.exchange import Exchange
-from msmemscope.launch.attaching.remote_call import AttachError, load_and_call
+from msmemscope.launch.attaching.exchange import recording
+from msmemscope.launch.attaching.remote_call import RECORD, AttachError, load_and_call
 from msmemscope.launch.preload import native_directory
 from msmemscope.model.events import EventKind
 from msmemscope.recording.recording import STEP_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from msmemscope.launch.attaching.exchange import Exchange
     from msmemscope.launch.attaching.target_process import TargetProcess
 
 ATTACH_LIBRARY: Final = "lib64/libmsmemscope_attach.so"
@@ -65,11 +66,11 @@ def record_for_a_while(
         AttachError: Nothing was recorded. The process goes on.
     """
     config = with_keywords(Config(), settings)
-    folders = _package_folders()
-    library = _library(folders)
+    folders = package_folders()
+    library = attach_library(folders)
     absolute = {**settings, "output": str(Path(config.output).absolute())}
     with contextlib.closing(_exchange(target, absolute, folders)) as exchange:
-        paused_s = load_and_call(target, library, str(exchange.folder))
+        paused_s = load_and_call(target, library, RECORD, str(exchange.folder))
         _wait_for_begin(target, exchange)
         messages.note(f"attached to process {target.process_id}: {target.program[:80]}")
         with contextlib.suppress(KeyboardInterrupt):
@@ -82,21 +83,33 @@ def record_for_a_while(
 
 
 def _exchange(target: TargetProcess, settings: Mapping[str, str], folders: Sequence[str]) -> Exchange:
+    with named_error():
+        return recording(target.user_id, settings, folders, sys.version_info[:2])
+
+
+@contextlib.contextmanager
+def named_error() -> Iterator[None]:
+    """Say what an OSError means for a folder of temporary files."""
     try:
-        return Exchange(target.user_id, settings, folders, sys.version_info[:2])
+        yield
     except OSError as error:
         message = f"no folder for temporary files can be made: {error.strerror}"
         raise AttachError(message, hint="make room, or name another folder in TMPDIR") from error
 
 
-def _package_folders() -> list[str]:
-    """The folder of this package, and that of the compiled extension if it is another one."""
+def package_folders() -> list[str]:
+    """Return the folder of this package, and that of the compiled extension if it is another one."""
     spec = importlib.util.find_spec("msmemscope")
     package = str(Path((spec.origin if spec is not None else "") or "").parent)
     return [package, *filter(None, [native_directory(package)])]
 
 
-def _library(folders: Sequence[str]) -> Path:
+def attach_library(folders: Sequence[str]) -> Path:
+    """Return the library that is loaded into processes.
+
+    Raises:
+        AttachError: It is not there.
+    """
     for folder in folders:
         path = Path(folder) / ATTACH_LIBRARY
         if path.is_file():

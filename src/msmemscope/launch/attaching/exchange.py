@@ -1,4 +1,4 @@
-"""The folder over which we and the library in the process talk: two pieces of Python, a lock, and what came of them."""
+"""The folder over which we and the library in the process talk: pieces of Python, a lock, and what came of them."""
 
 from __future__ import annotations
 
@@ -59,6 +59,22 @@ except BaseException as error:
     status["error"] = "%s: %s" % (type(error).__name__, error)
 {report}
 """
+_ORDER: Final = """\
+import json, os, sys
+status = {{}}
+try:
+    if "msmemscope" not in sys.modules and "MSMEMSCOPE_SETTINGS" not in os.environ:
+        raise RuntimeError("it does not record")
+    import msmemscope
+    from msmemscope import _native
+    {statement}
+    status["directory"] = _native.capture_directory()
+except (RuntimeError, ValueError) as error:
+    status["error"] = str(error)
+except BaseException as error:
+    status["error"] = "%s: %s" % (type(error).__name__, error)
+{report}
+"""
 _REPORT: Final = """\
 try:
     with open({name!r} + ".part", "w") as file:
@@ -67,14 +83,15 @@ try:
 except OSError:
     pass
 """
+_REPORT_PLACE: Final = "# report"
 _BEGUN: Final = "begun.json"
 _ENDED: Final = "ended.json"
 _STOP: Final = "stop"
 _MOST_STATUS_BYTES: Final = 1 << 16
 
 
-class Exchange:
-    """A folder that the process can read and write.
+def recording(user_id: int, settings: Mapping[str, str], folders: Sequence[str], version: tuple[int, int]) -> Exchange:
+    """Return the exchange with a process that records from now on, and until it is told to stop.
 
     Args:
         user_id: Of the process.
@@ -82,14 +99,34 @@ class Exchange:
         folders: The folder of the package, and that of the compiled extension if it is another one.
         version: Of the Python that this msmemscope was built for: `(3, 11)`.
     """
+    values = {"settings": dict(settings), "folders": [*folders], "version": version}
+    return Exchange(user_id, _BEGIN.format(**values, report=_REPORT_PLACE), _END.format(report=_REPORT_PLACE))
 
-    def __init__(
-        self, user_id: int, settings: Mapping[str, str], folders: Sequence[str], version: tuple[int, int]
-    ) -> None:
+
+def order(user_id: int, statement: str) -> Exchange:
+    """Return the exchange with a process that records, and runs one statement.
+
+    Args:
+        user_id: Of the process.
+        statement: Of Python; `msmemscope` is imported.
+    """
+    return Exchange(user_id, _ORDER.format(statement=statement, report=_REPORT_PLACE), None)
+
+
+class Exchange:
+    """A folder that the process can read and write.
+
+    Args:
+        user_id: Of the process.
+        begin: Python code that runs there at once, with `{report}` where it says what came of it.
+        end: The same for code that runs when it is told to stop; None where nothing is waited for.
+    """
+
+    def __init__(self, user_id: int, begin: str, end: str | None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="msmemscope-attach-"))
-        values = {"settings": dict(settings), "folders": [*folders], "version": version}
-        self._write_code("begin.py", _BEGIN.format(**values, report=_REPORT.format(name=str(self.folder / _BEGUN))))
-        self._write_code("end.py", _END.format(report=_REPORT.format(name=str(self.folder / _ENDED))))
+        self._write_code("begin.py", begin.replace(_REPORT_PLACE, _REPORT.format(name=str(self.folder / _BEGUN))))
+        if end is not None:
+            self._write_code("end.py", end.replace(_REPORT_PLACE, _REPORT.format(name=str(self.folder / _ENDED))))
         self._write("alive", "")
         self._lock = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)  # free as soon as we are gone

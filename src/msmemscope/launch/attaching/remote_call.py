@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 _PATIENCE_S: Final = 5.0
 """For a thread that is safe to stop."""
-_FUNCTION: Final = "msmemscope_attach"
+RECORD: Final = "msmemscope_attach"
+RUN: Final = "msmemscope_run"
+"""Functions of the library: record until it is told to stop; run one piece of Python."""
 _STATUSES: Final = {
     1: "there is no Python in it, or it has not begun or is ending",
     2: "the path of the folder for temporary files is too long",
@@ -21,7 +23,7 @@ _STATUSES: Final = {
     4: "it can start no further thread",
     5: "it cannot read the folder for temporary files",
 }
-"""Of `msmemscope_attach` in native/attach/run_in_process.cpp."""
+"""Of the functions in native/attach/run_in_process.cpp."""
 _CALLED: Final = "called"
 _MESSAGES: Final[dict[str, tuple[str, str | None]]] = {
     "refused": (
@@ -53,13 +55,14 @@ class AttachError(MsmemscopeError):
     """A process could not be attached to; it goes on as it was."""
 
 
-def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
+def load_and_call(target: TargetProcess, library: Path, function: str, argument: str) -> float:
     """Load the library into a process and have it begin.
 
     Args:
         target: The process.
         library: `libmsmemscope_attach.so`.
-        argument: Of `msmemscope_attach`: a path.
+        function: RECORD or RUN.
+        argument: Of the function: the path of a folder.
 
     Returns:
         The seconds for which one thread of the process stood still.
@@ -70,7 +73,7 @@ def load_and_call(target: TargetProcess, library: Path, argument: str) -> float:
     from msmemscope import _native
 
     word, status, stopped_s = _native.load_and_call(
-        target.process_id, str(library), _FUNCTION, argument, patience_s=_PATIENCE_S
+        target.process_id, str(library), function, argument, patience_s=_PATIENCE_S
     )
     if word != _CALLED:
         message, hint = _MESSAGES[word]

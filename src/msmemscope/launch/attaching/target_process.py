@@ -37,11 +37,12 @@ class TargetProcess:
         return status.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def target_process(text: str) -> TargetProcess:
+def target_process(text: str, *, records: bool = False) -> TargetProcess:
     """Return a process that can be attached to, as far as that is known before it is tried.
 
     Args:
         text: Its number, as the user typed it.
+        records: Whether it may run under msmemscope.
 
     Raises:
         UsageError: There is none, or it cannot be attached to.
@@ -70,7 +71,7 @@ def target_process(text: str) -> TargetProcess:
     if int(text) == os.getpid():
         message = "is msmemscope itself"
         raise UsageError(message, option=PID, value=text, accepted=accepted)
-    if any(variable.startswith(f"{SETTINGS_VARIABLE}=".encode()) for variable in environment):
+    if not records and any(variable.startswith(f"{SETTINGS_VARIABLE}=".encode()) for variable in environment):
         message = "runs under msmemscope already"
         raise UsageError(
             message, option=PID, value=text, accepted=accepted, hint=f"msmemscope live {text}, or summary {text}"
