@@ -31,8 +31,9 @@ _CHECKPOINT: Final = re.compile(
     re.MULTILINE,
 )
 _LOADING: Final = re.compile(r"/torch/serialization\.py\(\d+\): _?load$", re.MULTILINE)
+_COPIED_MODEL: Final = re.compile(r"/torch/nn/parameter\.py\(\d+\): __deepcopy__$", re.MULTILINE)
 _MODEL: Final = re.compile(
-    r"/torch/nn/(?:modules/\w+|parameter)\.py\(\d+\): (?:__init__|_apply|to|npu|cuda|load_state_dict|_load_from_state_dict|to_empty|convert)$"
+    r"/torch/nn/(?:modules/\w+|parameter)\.py\(\d+\): (?:__init__|__deepcopy__|_apply|to|npu|cuda|load_state_dict|_load_from_state_dict|to_empty|convert)$"
     r"|\): from_pretrained$",
     re.MULTILINE,
 )
@@ -114,10 +115,11 @@ def candidates_by_use(step: FailingStep) -> Iterator[Candidate]:
 
 def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Candidate | None:
     """Memory that has come from stacks of one kind since the good step, or at all; the rest of it is estimated."""
-    is_kind, comparison = is_of_stack(step, pattern), step.comparison
+    # A copy of a model is one: what is copied for a checkpoint are tensors.
+    is_kind, comparison = is_of_stack(step, pattern) & ~is_of_stack(step, _COPIED_MODEL), step.comparison
     now = step.alive.filter(is_kind)
     before = blocks_in_use(step.blocks, comparison.sequence).filter(is_kind) if comparison is not None else now.clear()
-    is_request = pattern.search(step.stack) is not None
+    is_request = pattern.search(step.stack) is not None and not _COPIED_MODEL.search(step.stack)
     size = int(now["size"].sum()) - int(before["size"].sum()) + (step.request_bytes if is_request else 0)
     if size <= 0:
         return None

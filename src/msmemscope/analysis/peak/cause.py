@@ -54,6 +54,8 @@ _LEAST_MODEL: Final = 3 / 4
 """Of the bytes in use: the least share of a model that is too large by itself."""
 _LEAST_OF_LIMITED: Final = 1 / 2
 """Of the bytes in use under a limit: with at least this share, collected memory is the cause and not the limit."""
+_LEAST_OF_SURPLUS: Final = 9 / 10
+"""Of the surplus over a good step: so much of one kind of use explains it."""
 _LEAST_SHOWN: Final = 1 / 100
 """Of the bytes in use: smaller candidates are not listed behind the first."""
 MOST_CANDIDATES: Final = 3
@@ -167,7 +169,7 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     tiers = (
         [returnable_candidate(step, figures, gaps)],
         _by_bytes(one for one in kept if one.is_enough),
-        _by_bytes([*(enough or [closable]), *outside]),
+        _named_first([*(enough or [closable]), *outside]),
         [closable, staying if figures.is_room else None, _rest(figures, step.site)],
         _by_bytes([*kept, *recent, holes]),
     )
@@ -177,6 +179,16 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     for one in (first, *(other for other in others if other.freed_bytes >= least and other.cause not in RESTS)):
         shown.setdefault(one.cause, one)
     return tuple(shown.values())[:MOST_CANDIDATES]
+
+
+def _named_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return candidates by their bytes; a kind of use that is most of a surplus stands before the surplus."""
+    found = _by_bytes(candidates)
+    surplus = next((one for one in found if one.cause is Cause.BATCH_JUMP), None)
+    if surplus is None:
+        return found
+    least = surplus.freed_bytes * _LEAST_OF_SURPLUS
+    return sorted(found, key=lambda one: one is surplus and any(other.freed_bytes >= least for other in found if other is not surplus))
 
 
 def _by_bytes(candidates: Iterable[Candidate | None]) -> list[Candidate]:

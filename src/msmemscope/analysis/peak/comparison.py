@@ -195,6 +195,18 @@ class FailingStep:
                 return self._compared(good, made.row(place, named=True))
         return self._compared(last, None)
 
+    @cached_property
+    def left_of_last_step(self) -> pl.DataFrame:
+        """Blocks of the last good step that are alive, of call sites where the failing step has blocks beside them."""
+        if not self.ended:
+            return self.alive.clear()
+        first = int(self.bounds.begins[self.ended - 1])
+        site = ["site_path", "name"]
+        left = self.alive.filter(pl.col("malloc_sequence").is_between(first, self.begin, closed="left"))
+        return left.join(
+            self.own.select(site).unique(), on=site, how="semi", nulls_equal=True, maintain_order="left"
+        ).select(pl.exclude("held_by"))
+
     def _at_site(self, blocks: pl.DataFrame) -> pl.DataFrame:
         is_here = (pl.col("site_path") == self.site_path) & (pl.col("name").fill_null("") == self.operator)
         return blocks.filter(is_here)
@@ -227,8 +239,10 @@ class FailingStep:
         base = int(blocks_in_use(self.blocks, self.begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)
         # Blocks that the good step has left are in use at the begin of the failing one. They are state that is made
-        # once, and gradients that are made again in the place of those before them.
-        passing = made.filter(pl.col("free_sequence") <= self.begin)
+        # once, and gradients that are made again in the place of those before them. Where the failing step has new ones
+        # beside them, it needs both.
+        again = self.left_of_last_step["malloc_sequence"].implode()
+        passing = made.filter((pl.col("free_sequence") <= self.begin) | pl.col("malloc_sequence").is_in(again))
         is_as_before = pl.col("size").is_in(kept["size"].implode())
         larger = (pl.col("size") * ratio).round().cast(pl.Int64)
         size = pl.when(is_as_before).then(pl.col("size")).otherwise(larger)

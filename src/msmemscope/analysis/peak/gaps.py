@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 PINNING_SHARE: Final = 1 / 8
 """Of the segments with gaps: blocks that have less of them pin them, others split them."""
+_LEAST_OF_RESERVE: Final = 1 / 6
+"""Of the reserve: gaps that are a cause where nobody knows what the step would still have asked for. Any full device has
+smaller ones, as blocks are rounded up to segments; with them closed the step gets a little further, and fails again.
+"""
 _SETTINGS: Final = ("expandable_segments:True", *(f"max_split_size_mb:{size}" for size in (21, 32, 64, 128, 256)))
 """Tried in this order."""
 
@@ -45,8 +49,11 @@ def gaps_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragmentatio
     if gaps is None or slack <= 0 or (figures.free_bytes or 0) >= request:
         return None
     is_sum_enough = slack >= request if figures.missing_bytes is None else figures.is_room
+    is_need_known = step.comparison is not None and step.comparison.is_same_operator
+    if not is_need_known and slack < _LEAST_OF_RESERVE * (figures.reserved_bytes or 0):
+        is_sum_enough = False
     cause, pinning_site = _kind(figures, gaps)
-    setting = _setting_that_serves(step, figures) if is_sum_enough else ""
+    setting = _setting_that_serves(step, figures) if is_sum_enough else "" if is_need_known else None
     return Candidate(
         cause, slack, pinning_site or step.site, is_enough=is_sum_enough and setting != "", setting=setting
     )

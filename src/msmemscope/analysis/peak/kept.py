@@ -1,10 +1,11 @@
 """Memory that is kept at a failure though no step needs it: blocks that the program still refers to, and growth.
 
-Four kinds, each of blocks that are alive at the failure:
+Five kinds, each of blocks that are alive at the failure:
 
 - frames of an exception: of a failed attempt, whose traceback something still refers to;
 - reference cycles: nothing leads to the blocks, they wait for the garbage collector;
 - growth over steps: call sites that keep more with each step that has ended;
+- results of the last step that are made anew while something still refers to the old ones;
 - growth within the failing stretch, behind the last good step or in a program without steps. Examples are collected
   results of an evaluation, graphs that are kept, and one tensor that is joined again and again. After good steps it
   must be more than the last of them had of its own at its highest.
@@ -43,6 +44,10 @@ _CACHE: Final = re.compile(
 )
 _OF_PART: Final = r"^\w+\.\w+, from [\w.]*\.\d+(?:\.|$)"
 """Chains to an attribute of a module that is a numbered part of another: a weight, though none that is registered."""
+_OF_GRADIENTS: Final = r"^(?:parameter )?[\w.#\[\]]+\.grad(?:,|$)"
+"""Chains to gradients: the first backward pass makes as many as there are weights."""
+_UNDER_CONSTRUCTION: Final = r"^forward\.\w+ -> autograd graph"
+"""Chains to the graph of a forward pass that is running: its backward pass will need it."""
 _JOINING: Final = re.compile(r"\baten\.(?:cat|concat|stack|constant_pad_nd)\b")
 _SITE: Final = ("pool", "site_path")
 _FEWEST_STEPS: Final = 2
@@ -60,6 +65,8 @@ _LEAST_RISING: Final = 3 / 4
 """Of the blocks of a line that joins: those that are larger than the one before."""
 _LEAST_OF_MOST: Final = 3 / 4
 """Of the most that the lines of kept blocks ever had in use: lines that give back half of it only leave gaps."""
+_LEAST_OF_IN_USE: Final = 1 / 8
+"""Of the bytes in use: fewer results of the last step are no cause."""
 _LEAST_SPAN: Final = 1 / 2
 """Of a stretch, by its allocations: the distance between the births of blocks that are kept one by one."""
 
@@ -77,6 +84,7 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     # A container that fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     yield from _over_steps(rest, step)
+    yield from _of_last_step(rest, step)
     yield from _within_stretch(rest, step)
 
 
@@ -112,6 +120,17 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
             yield found
 
 
+def _of_last_step(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """Results of the last good step that the failing one makes beside them, since a variable still refers to them."""
+    is_result = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_GRADIENTS)
+    old = step.left_of_last_step.join(held.select("malloc_sequence", "held_by"), on="malloc_sequence").filter(
+        is_result & pl.col("held_by").is_not_null()
+    )
+    blocks = held.join(old.select("malloc_sequence"), on="malloc_sequence", how="semi", maintain_order="left")
+    if int(blocks["size"].sum()) >= _LEAST_OF_IN_USE * step.in_use_bytes:
+        yield candidate_of(Cause.KEPT, blocks, step)
+
+
 def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Tell which series grow: they are highest at the end, rise at half of the steps or more, and in their last quarter."""
     rises = np.diff(live, axis=1) > 0
@@ -124,7 +143,9 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 
 def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """Memory that has been collected since the last good step, or in a run without steps."""
-    is_collected = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_PART)
+    is_collected = ~is_of_model(step) & ~is_of_optimizer(step)
+    for chain in (_OF_PART, _OF_GRADIENTS, _UNDER_CONSTRUCTION):
+        is_collected &= ~pl.col("held_by").fill_null("").str.contains(chain)
     own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
         key=pl.coalesce(container_of(pl.col("held_by")), "site_path")
     )
