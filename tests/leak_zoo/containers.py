@@ -44,6 +44,18 @@ def forgotten_list() -> None:
         msmemscope.step()
 
 
+def decoded_in_first_epoch() -> None:
+    """Each sample is decoded once and kept: the first epoch fills the dictionary, three others only read it."""
+    decoded: dict[int, torch.Tensor] = {}
+    of_epoch = 9
+    for step in range(4 * of_epoch):
+        sample = step % of_epoch
+        if sample not in decoded:
+            decoded[sample] = torch.full((256,), float(sample), device=DEVICE)
+        decoded[sample].sum()
+        msmemscope.step()
+
+
 def global_dict_by_step() -> None:
     """A global dictionary whose key is the step."""
     for step in range(STEPS):

@@ -38,6 +38,7 @@ REMEDIES = {
     Cause.LIMIT: Remedy.RAISE_LIMIT,
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.PINNED_HOST: Remedy.REUSE_PINNED,
+    Cause.REAL_SHORTAGE: Remedy.USE_LESS,
 }
 """The remedy for each cause, as a program's author should hear it."""
 SETTINGS = {Remedy.EXPANDABLE_SEGMENTS, Remedy.ALLOCATOR_SETTING}

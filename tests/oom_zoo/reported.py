@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 
 import torch
@@ -127,3 +128,70 @@ def batches_in_cycles() -> None:
             del batch
             if is_applied("break the cycle or collect garbage"):
                 gc.collect()
+
+
+class _HiddenStates(torch.nn.Module):
+    """Layers that return all that they computed."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(256, 256, device=DEVICE) for _ in range(count))
+
+    def forward(self, value: torch.Tensor) -> list[torch.Tensor]:
+        values = [value]
+        for layer in self.layers:
+            values.append(values[-1] + torch.relu(layer(values[-1])))  # CAUSE kept by the program
+        return values
+
+
+def outputs_of_last_step() -> None:
+    """The hidden states of a step are alive until its variable is given the next ones (fms-fsdp pull request 152)."""
+    model = _HiddenStates(12)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    outputs = None
+    for _ in range(4):
+        batch = torch.zeros(26_500, 256, device=DEVICE)
+        if is_applied("release what steps keep"):
+            outputs = None
+        outputs = model(batch)
+        outputs[-1].square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def copied_for_averages() -> None:
+    """A copy of the model for averaged weights joins after a warm-up, and the next backward pass does not fit."""
+    model = _layers(13, 2044)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4, momentum=0.9)
+    averaged = None
+    for step in range(8):
+        model(torch.zeros(256, 2044, device=DEVICE)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 3 and not is_applied("release the other model first"):
+            averaged = copy.deepcopy(model)  # CAUSE second model
+    del averaged
+
+
+class _Residual(torch.nn.Module):
+    """Layers whose results the backward pass needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(256, 256, device=DEVICE) for _ in range(24))
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            value = value + torch.relu(layer(value))  # CAUSE real shortage
+        return value
+
+
+def first_forward() -> None:
+    """A batch that is too large fills the device in the first forward pass: nothing is kept that no step needs."""
+    model = _Residual()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    for _ in range(3):
+        batch = torch.zeros(4096 if is_applied("use less at this moment") else 20_400, 256, device=DEVICE)
+        model(batch).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()

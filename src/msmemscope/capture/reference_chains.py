@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _LONGEST_KEY = 40
 _MOST_BITS = 128
 _LONGEST_CHAIN = 300
+_ARROW = " -> "
 _PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "threading", "weakref", "numpy")
 """Whose objects are parts of a chain, and not what one would name as the holder."""
 _NEWEST = 1000
@@ -49,7 +50,7 @@ def chain_text(path: Sequence[Any], root_names: dict[int, str], filled_places: d
     while place < last:
         parent = path[place]
         if place and _is_worth_naming(parent):
-            holder, text = whole, _type_name(parent)
+            holder, text = whole.removesuffix(_ARROW), _type_name(parent)
         step, taken = _step(path, place, filled_places)
         text += step
         whole += step
@@ -126,7 +127,7 @@ def _step(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tup
         name = _name_in(_native.frame_locals(frame), child) if frame is not None else "(local)"
         return f"({parent.__name__}).{name}", _through_cell(path, place)
     if _is(parent, types.TracebackType):
-        return (" -> " + child.f_code.co_name if _is(child, types.FrameType) else ""), 1
+        return (_ARROW + child.f_code.co_name if _is(child, types.FrameType) else ""), 1
     return _step_of_instance(path, place)
 
 
@@ -193,7 +194,7 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
     if is_cache_of_function(parent):
         remembered = bound_of_cache(parent)
         return "(cache)" + ("" if remembered is None else f"[{bound_text(*remembered)}]"), 1
-    return " -> ", 1
+    return _ARROW, 1
 
 
 def _attributes_of(value: Any) -> Any:

@@ -82,6 +82,7 @@ _MOST_NAMED: Final = 3
 _LEAST_NAMED: Final = 0.02
 """Of the resident memory, that a part must have to be named."""
 NEAR_LIMIT: Final = 0.9
+_NEARLY_MOST: Final = 255 / 256
 """Of the limit of a control group, from which on its end may be near."""
 
 
@@ -133,6 +134,15 @@ class HostLedger:
         return self.parts
 
 
+def _peak_of(resident: Bytes, kept: Bytes) -> int:
+    """Return the place of the peak: of the figures with nearly the most, the one that uses most of it.
+
+    Memory that was freed stays resident where the C library keeps it, so the last figure can have a few bytes more.
+    """
+    is_near = (resident >= resident.max() * _NEARLY_MOST) & (kept > 0)
+    return int(np.where(is_near, kept, np.iinfo(np.int64).max).argmin()) if is_near.any() else int(resident.argmax())
+
+
 def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> HostLedger:
     """Split the resident memory of a process into parts.
 
@@ -165,7 +175,7 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     if figures["files"].is_null().all():
         coverage = coverage.with_limits(["mapped files and shared memory were not looked at (--host=off)"])
     sequences = figures["sequence"].to_numpy()
-    resident = (figures["anonymous"] + figures["shared"] + figures["files"].fill_null(0)).to_numpy()
+    resident = (figures["anonymous"] + figures["shared"] + figures["files"].fill_null(0)).to_numpy(writable=True)
     samples = HostSamples.of(recording)
     is_set_up = _is_set_up(recording, sequences, samples)
     samples = _without_set_up(recording, samples, sequences, is_set_up)
@@ -187,9 +197,10 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
         FILES: figures["files"].fill_null(0).to_numpy(),
         SHARED_MEMORY: figures["shared"].to_numpy(),
     }  # fmt: skip
+    peak, end = _peak_of(resident, kept), len(resident) - 1
+    resident[peak] = resident.max()
     unknown = resident - sum(parts.values(), np.zeros_like(resident))
     rest = EMULATED if is_emulated(recording) else UNKNOWN
-    peak, end = int(resident.argmax()), len(resident) - 1
     errors = {kind: part.alive(0, int(sequences[peak])).error_bytes for kind, part in kinds.items()}
     rows = [
         (part, int(course[peak]), errors.get(part), int(course[end]))

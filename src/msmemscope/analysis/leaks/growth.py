@@ -40,6 +40,7 @@ from msmemscope.analysis.leaks.parts_of_run import LEAST_ALLOCATIONS, grown_over
 from msmemscope.analysis.recorded import Need
 from msmemscope.analysis.remark import Remark
 from msmemscope.model.devices import DEVICE_CPU
+from msmemscope.model.holders import GRADIENT
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import (
     Filling,
@@ -196,6 +197,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
     sites = (
         grown.drop("held_by")
         .join(held, on=GROWN_KEY, how="left")
+        .filter(~pl.col("held_by").fill_null("").str.contains(GRADIENT))
         .select(GROWTH_SCHEMA.names())
         .sort(order, descending=[True, True, False, False, False])
     )

@@ -31,6 +31,7 @@ from msmemscope.analysis.host.host_figures import (
     imports_of_frameworks,
 )
 from msmemscope.analysis.host.host_samples import HostSamples, HostSite
+from msmemscope.analysis.host.touched_later import touched_later_bytes
 from msmemscope.model.events import EventKind
 from msmemscope.recording.source_lines import line_and_library
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
@@ -70,6 +71,8 @@ _MOST_ERRORS: Final = 3
 """Standard errors by which samples may differ from a growth that they explain."""
 _LEAST_KEPT: Final = 1 / 4
 """The part of the growth that a container must keep to be named."""
+_LEAST_UNTOUCHED: Final = 2 / 3
+"""Of a growth that nothing explains: so much memory that was there and not touched can be all of it."""
 _STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
 """Stretches of a run without steps. The line must go on in each of the first ones, or in each of the second ones."""
 _LEAST_OF_STRETCH: Final = 0.05
@@ -189,7 +192,22 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
         found = shared if shared is not None and shared.is_growing else found
     if found is None or not found.is_growing or found.is_kept_free:
         return found
-    return dataclasses.replace(found, container=container_behind(recording, found.growth_bytes, _LEAST_KEPT))
+    container = container_behind(recording, found.growth_bytes, _LEAST_KEPT)
+    if found.is_over_steps and found.site is None and container is None:
+        begin, end = _moments_of_steps(recording, found)
+        untouched = touched_later_bytes(recording, samples, begin, end)
+        # Nothing says that it is a leak, and memory of before the steps says why it can be none.
+        return dataclasses.replace(found, is_growing=untouched < _LEAST_UNTOUCHED * found.growth_bytes)
+    return dataclasses.replace(found, container=container)
+
+
+def _moments_of_steps(recording: Recording, found: HostGrowth) -> tuple[int, int]:
+    """The events with the figures of the first and the last step."""
+    figures = _figures(recording)
+    number = figures["number"].to_numpy()
+    places = np.searchsorted(number, [found.first_step, found.last_step])
+    begin, end = figures["sequence"].to_numpy()[places]
+    return int(begin), int(end)
 
 
 def rise_over_few_steps(recording: Recording) -> HostRise | None:

@@ -11,7 +11,8 @@ A run ends at some moment, and not all blocks that are alive then have leaked. F
   a container with a bound that is not full yet.
 - Set up once, or filled up: the call site has leaked nothing in the last steps. This pause is longer than any before,
   and lasts at least `StepLeakOptions.quiet_steps`. Its blocks are kept. But if it leaked in eight steps in a row, this
-  is a leak that has stopped: a set-up is complete sooner. Where nobody marked the steps, one step without a leak is
+  is a leak that has stopped: a set-up is complete sooner. A cache that is full is none: two and a half times as many
+  steps are quiet then, and half of the run. Where nobody marked the steps, one step without a leak is
   enough for a call site that leaked in a single one. Data parallel training makes its buckets anew in the second step.
 - A block much larger than the others of its call site, in one step alone, is judged by itself. It was made once on a
   line that leaks, and is no part of the line's growth.

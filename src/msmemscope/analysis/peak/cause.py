@@ -181,14 +181,17 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     return tuple(shown.values())[:MOST_CANDIDATES]
 
 
-def _named_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _named_first(candidates: Iterable[Candidate | None]) -> list[Candidate]:
     """Return candidates by their bytes; a kind of use that is most of a surplus stands before the surplus."""
     found = _by_bytes(candidates)
     surplus = next((one for one in found if one.cause is Cause.BATCH_JUMP), None)
     if surplus is None:
         return found
     least = surplus.freed_bytes * _LEAST_OF_SURPLUS
-    return sorted(found, key=lambda one: one is surplus and any(other.freed_bytes >= least for other in found if other is not surplus))
+    return sorted(
+        found,
+        key=lambda one: one is surplus and any(other.freed_bytes >= least for other in found if other is not surplus),
+    )
 
 
 def _by_bytes(candidates: Iterable[Candidate | None]) -> list[Candidate]:

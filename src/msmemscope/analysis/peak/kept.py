@@ -30,7 +30,7 @@ from msmemscope.analysis.peak.candidates import (
     is_of_optimizer,
 )
 from msmemscope.analysis.peak.cause_words import Cause
-from msmemscope.model.holders import HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
+from msmemscope.model.holders import GRADIENT, HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
 from msmemscope.recording.holders import container_of, filling_blocks, main_holder
 from msmemscope.recording.timeline import MemoryUse
 
@@ -44,8 +44,6 @@ _CACHE: Final = re.compile(
 )
 _OF_PART: Final = r"^\w+\.\w+, from [\w.]*\.\d+(?:\.|$)"
 """Chains to an attribute of a module that is a numbered part of another: a weight, though none that is registered."""
-_OF_GRADIENTS: Final = r"^(?:parameter )?[\w.#\[\]]+\.grad(?:,|$)"
-"""Chains to gradients: the first backward pass makes as many as there are weights."""
 _UNDER_CONSTRUCTION: Final = r"^forward\.\w+ -> autograd graph"
 """Chains to the graph of a forward pass that is running: its backward pass will need it."""
 _JOINING: Final = re.compile(r"\baten\.(?:cat|concat|stack|constant_pad_nd)\b")
@@ -83,9 +81,8 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
             yield candidate_of(cause, blocks, step)
     # A container that fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
-    yield from _over_steps(rest, step)
-    yield from _of_last_step(rest, step)
-    yield from _within_stretch(rest, step)
+    growing = [*_over_steps(rest, step), *_within_stretch(rest, step)]
+    yield from growing or _of_last_step(rest, step)
 
 
 def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
@@ -122,7 +119,7 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
 
 def _of_last_step(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """Results of the last good step that the failing one makes beside them, since a variable still refers to them."""
-    is_result = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(_OF_GRADIENTS)
+    is_result = ~is_of_model(step) & ~is_of_optimizer(step) & ~pl.col("held_by").fill_null("").str.contains(GRADIENT)
     old = step.left_of_last_step.join(held.select("malloc_sequence", "held_by"), on="malloc_sequence").filter(
         is_result & pl.col("held_by").is_not_null()
     )
@@ -144,7 +141,7 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
 def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """Memory that has been collected since the last good step, or in a run without steps."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step)
-    for chain in (_OF_PART, _OF_GRADIENTS, _UNDER_CONSTRUCTION):
+    for chain in (_OF_PART, GRADIENT, _UNDER_CONSTRUCTION):
         is_collected &= ~pl.col("held_by").fill_null("").str.contains(chain)
     own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
         key=pl.coalesce(container_of(pl.col("held_by")), "site_path")

@@ -1,0 +1,39 @@
+# kind: "healthy"
+# cause: "A table of zeros is made before training; its pages come into memory as rows are written, over the whole run."
+# what: "NumPy arrays"
+# holder: []
+# mebibytes: []
+import numpy as np
+import torch
+
+torch.set_num_threads(1)
+generator = np.random.default_rng(7)
+
+
+class Replay:
+    def __init__(self, size):
+        self.observations = np.zeros((size, 64, 256), np.float32)
+        self.size, self.count = size, 0
+
+    def add(self, observation):
+        self.observations[self.count % self.size] = observation
+        self.count += 1
+
+    def sample(self, count):
+        chosen = generator.integers(0, min(self.count, self.size), count)
+        return torch.from_numpy(self.observations[chosen])
+
+
+def main():
+    network = torch.nn.Linear(256, 4)
+    optimizer = torch.optim.SGD(network.parameters(), 1e-4)
+    replay = Replay(1536)
+    for _ in range(1500):
+        replay.add(generator.random((64, 256), np.float32))
+        loss = network(replay.sample(4)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+main()
