@@ -108,12 +108,16 @@ def follow_older_blocks() -> int:
         return 0
     try:
         _attach_once(sys.modules["torch_npu._C"], npu, is_initialized=True)
+        if _native.are_allocator_blocks_told():
+            return 0
         is_used = bool(npu.memory_snapshot())
     except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch_npu is like
         _native.note_fact("unobserved.pta", f"its blocks cannot be asked for: {type(error).__name__}: {error}")
         return 0
     if not is_used:
-        return 0  # torch_npu decides at its first block, which is still to come
+        # torch_npu decides at its first block. If that is still to come, it tells then.
+        _note_blocks_not_told()
+        return 0
     try:
         if not _native.take_allocator_blocks() or not _native.begin_allocator_comparison():
             _note_blocks_not_told()
