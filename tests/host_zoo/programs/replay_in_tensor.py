@@ -3,9 +3,15 @@
 # what: "native memory"
 # holder: []
 # mebibytes: []
+import os
+
 import torch
 
 torch.set_num_threads(1)
+
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Replay:
@@ -25,12 +31,15 @@ def main():
     network = torch.nn.Linear(256, 4)
     optimizer = torch.optim.SGD(network.parameters(), 1e-4)
     replay = Replay(1536)
+    start = resident()
     for _ in range(1500):
         replay.add(torch.rand(64, 256))
         loss = network(replay.sample(4)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    kept = replay.observations.nbytes / 2**20
+    print(f"truth: {kept:.1f} resident: {resident() - start:.1f}")
 
 
 main()

@@ -3,11 +3,17 @@
 # what: "NumPy arrays"
 # holder: []
 # mebibytes: []
+import os
+
 import numpy as np
 import torch
 
 torch.set_num_threads(1)
 generator = np.random.default_rng(7)
+
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 class Replay:
@@ -28,12 +34,15 @@ def main():
     network = torch.nn.Linear(256, 4)
     optimizer = torch.optim.SGD(network.parameters(), 1e-4)
     replay = Replay(1536)
+    start = resident()
     for _ in range(1500):
         replay.add(generator.random((64, 256), np.float32))
         loss = network(replay.sample(4)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    kept = replay.observations.nbytes / 2**20
+    print(f"truth: {kept:.1f} resident: {resident() - start:.1f}")
 
 
 main()
