@@ -26,21 +26,44 @@ char texts[kTextBytes];
 std::size_t text_bytes = 0;
 std::atomic<std::uint32_t> noted{0};
 
-// Where files of ours lie: the core, and what Python loads.
-struct OwnCode {
-    std::uint64_t start;
-    std::uint64_t end;
-};
-constexpr std::uint32_t kMostOwn = 8;
-OwnCode own_code[kMostOwn];
-std::atomic<std::uint32_t> own_count{0};
-
-void note_own_code(const MappedFile& file) noexcept {
-    const std::uint32_t index = own_count.load(std::memory_order_relaxed);
-    if (index < kMostOwn) {
-        own_code[index] = {file.start, file.end};
-        own_count.store(index + 1, std::memory_order_release);
+// Where a few files lie that are told apart from the others.
+class CodeRanges {
+public:
+    void add(const MappedFile& file) noexcept {
+        const std::uint32_t index = count_.load(std::memory_order_relaxed);
+        if (index < kMost) {
+            ranges_[index] = {file.start, file.end};
+            count_.store(index + 1, std::memory_order_release);
+        }
     }
+
+    bool contain(std::uint64_t address) const noexcept {
+        const std::uint32_t count = count_.load(std::memory_order_acquire);
+        for (std::uint32_t index = 0; index < count; ++index) {
+            if (address >= ranges_[index].start && address < ranges_[index].end) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+private:
+    struct Range {
+        std::uint64_t start;
+        std::uint64_t end;
+    };
+    static constexpr std::uint32_t kMost = 8;
+    Range ranges_[kMost]{};
+    std::atomic<std::uint32_t> count_{0};
+};
+
+CodeRanges own_code;        // the core, and what Python loads
+CodeRanges allocator_code;  // of the program's malloc
+
+bool is_allocator(const char* path) noexcept {
+    const char* const slash = std::strrchr(path, '/');
+    const char* const name = slash == nullptr ? path : slash + 1;
+    return std::strncmp(name, "lib", 3) == 0 && std::strstr(name, "malloc") != nullptr;
 }
 
 // How many of them this process's capture has.
@@ -65,19 +88,15 @@ bool is_noted(const format::ModulePayload& payload, const char* id_and_path, std
 
 }  // namespace
 
-bool is_own_code(std::uint64_t address) noexcept {
-    const std::uint32_t count = own_count.load(std::memory_order_acquire);
-    for (std::uint32_t index = 0; index < count; ++index) {
-        if (address >= own_code[index].start && address < own_code[index].end) {
-            return true;
-        }
-    }
-    return false;
-}
+bool is_own_code(std::uint64_t address) noexcept { return own_code.contain(address); }
+
+bool is_allocator_code(std::uint64_t address) noexcept { return allocator_code.contain(address); }
 
 void note_module(const MappedFile& file) noexcept {
     if (file.is_own) {
-        note_own_code(file);
+        own_code.add(file);
+    } else if (is_allocator(file.path)) {
+        allocator_code.add(file);
     }
     const std::uint32_t index = noted.load(std::memory_order_relaxed);
     char executable[4096];

@@ -25,6 +25,10 @@ void note_module(const MappedFile& file) noexcept;
 // Whether an address lies in a file of ours.
 bool is_own_code(std::uint64_t address) noexcept;
 
+// Whether an address lies in a library that is the program's malloc, by its name: libjemalloc, libtcmalloc,
+// libmimalloc.
+bool is_allocator_code(std::uint64_t address) noexcept;
+
 // Defines what was noted and not yet defined in this process's capture.
 void define_modules(const RecordingScope& scope) noexcept;
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "core/observe/host_samples.h"
+#include "core/stacks/modules.h"
 #include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
 
@@ -138,12 +139,14 @@ bool is_file_in_memory(int file) noexcept {
 
 // The name of the function that samples of a mapping have; null if it does not count. A writable mapping may count that
 // is private and has no file, or is shared. These say nothing of memory that is taken:
-// - a mapping that only reserves;
+// - a large mapping that only reserves: where the kernel overcommits, jemalloc maps all of its memory in that way;
 // - a mapping at a place that was mapped already;
 // - somebody's stack.
-const char* counted_as(int protection, int flags) noexcept {
-    constexpr int kOthers = MAP_NORESERVE | MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
-    if ((protection & PROT_WRITE) == 0 || (flags & kOthers) != 0) {
+const char* counted_as(std::size_t bytes, int protection, int flags) noexcept {
+    constexpr int kOthers = MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_STACK | MAP_GROWSDOWN;
+    constexpr std::size_t kLargeReserve = 64UL << 20U;
+    const bool is_reserve = (flags & MAP_NORESERVE) != 0 && bytes >= kLargeReserve;
+    if ((protection & PROT_WRITE) == 0 || (flags & kOthers) != 0 || is_reserve) {
         return nullptr;
     }
     const bool is_anonymous = (flags & MAP_ANONYMOUS) != 0;
@@ -156,14 +159,17 @@ const char* counted_as(int protection, int flags) noexcept {
 // Of a shared mapping its file is looked at here, where it is rare: on a network file system that asks its server.
 __attribute__((noinline)) void note_mapping(void* memory, std::size_t bytes, int flags, int file, const char* function,
                                             CallSite site) {
-    const bool takes_memory = memory != MAP_FAILED && ((flags & MAP_ANONYMOUS) != 0 || is_file_in_memory(file));
+    // Memory of the program's own malloc is counted where the program takes it.
+    const bool is_reserve = is_allocator_code(reinterpret_cast<std::uint64_t>(site.return_address));
+    const bool takes_memory =
+        memory != MAP_FAILED && !is_reserve && ((flags & MAP_ANONYMOUS) != 0 || is_file_in_memory(file));
     note_allocation(takes_memory ? memory : nullptr, bytes, function, site);
 }
 
 void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, void* place, std::size_t bytes,
           int protection, int flags, int file, off_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    const char* const function = counted_as(protection, flags);
+    const char* const function = counted_as(bytes, protection, flags);
     if (function != nullptr && is_due(bytes)) {
         note_mapping(memory, bytes, flags, file, function, call.site);
     }
@@ -173,7 +179,7 @@ void* map(const Call<void*(void*, std::size_t, int, int, int, off_t)>& call, voi
 void* map_64(const Call<void*(void*, std::size_t, int, int, int, off64_t)>& call, void* place, std::size_t bytes,
              int protection, int flags, int file, off64_t offset) {
     void* const memory = call.real(place, bytes, protection, flags, file, offset);
-    const char* const function = counted_as(protection, flags);
+    const char* const function = counted_as(bytes, protection, flags);
     if (function != nullptr && is_due(bytes)) {
         note_mapping(memory, bytes, flags, file, function, call.site);
     }

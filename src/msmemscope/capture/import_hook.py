@@ -9,9 +9,9 @@ from _thread import get_ident
 TYPE_CHECKING = False  # typing itself is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 
 def when_imported(name: str, action: Callable[[], None], begins: Callable[[], object] | None = None) -> None:
@@ -40,14 +40,27 @@ def whenever_imported(name: str, action: Callable[[], None], missing: Callable[[
     return lambda: _finder.forget(watch)
 
 
-def import_lock_of(name: str) -> AbstractContextManager[object]:
-    """Return Python's own lock of a module, which a thread holds while it imports that module.
+class ImportLock:
+    """Python's own lock of a module, which a thread holds while it imports that module.
 
     A thread that imports torch takes the session's lock at the end of that. Whoever takes the session's lock in another
     thread, and may touch torch then, must take this one first.
     """
-    lock: AbstractContextManager[object] = _frozen_importlib._ModuleLockManager(name)  # type: ignore[attr-defined] # noqa: SLF001 - no public name
-    return lock
+
+    def __init__(self, name: str) -> None:
+        self._lock: Any = _frozen_importlib._ModuleLockManager(name)  # type: ignore[attr-defined] # noqa: SLF001 - no public name
+
+    def __enter__(self) -> None:
+        """Wait for a thread that imports the module; not where Python sees that it waits for this one."""
+        try:
+            self._lock.__enter__()
+        except RuntimeError:
+            self._lock = None
+
+    def __exit__(self, *exception: object) -> None:
+        """Let others import it."""
+        if self._lock is not None:
+            self._lock.__exit__(*exception)
 
 
 class _Watch:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
-from msmemscope.capture.import_hook import import_lock_of
+from msmemscope.capture.import_hook import ImportLock
 from msmemscope.capture.place import place_notes
 from msmemscope.capture.settings_once import SettingsOnce
 from msmemscope.capture.worker_ends import at_end_of_workers
@@ -445,7 +445,7 @@ def config(**settings: Any) -> None:
     Raises:
         ConfigurationError: If a setting is unknown or not accepted; nothing was changed. It is a ValueError.
     """
-    with import_lock_of("torch"):
+    with ImportLock("torch"):
         session.configure(**settings)
 
 
@@ -458,13 +458,13 @@ def start() -> None:
     Raises:
         MsmemscopeError: If the settings cannot be used.
     """
-    with import_lock_of("torch"):
+    with ImportLock("torch"):
         session.start()
 
 
 def stop() -> None:
     """Stop collecting memory events; `start()` may be called again. Does nothing if collection is off."""
-    with import_lock_of("torch"):
+    with ImportLock("torch"):
         session.stop()
 
 

@@ -6,13 +6,14 @@ import importlib
 import importlib.abc
 import importlib.util
 import sys
+import threading
 from importlib.machinery import PathFinder, SourceFileLoader
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from msmemscope.capture import import_hook
-from msmemscope.capture.import_hook import when_imported, whenever_imported
+from msmemscope.capture.import_hook import ImportLock, when_imported, whenever_imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,3 +181,24 @@ def test_what_is_found_has_a_loader_like_any_other(package: Path) -> None:
     assert isinstance(spec.loader, importlib.abc.Loader)
     source: Any = spec.loader
     assert source.get_source("waited_for.part") == (package / "part.py").read_text(encoding="utf-8")
+
+
+def test_locks_of_modules_that_wait_for_each_other() -> None:
+    """Python sees that two threads would wait for ever: one of them goes on without the lock."""
+    both_have_one = threading.Barrier(2)
+    finished = []
+
+    def take(first: str, second: str) -> None:
+        with ImportLock(first):
+            both_have_one.wait()
+            with ImportLock(second):
+                finished.append(first)
+
+    threads = [
+        threading.Thread(target=take, args=names, daemon=True) for names in (("one_x", "two_x"), ("two_x", "one_x"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert sorted(finished) == ["one_x", "two_x"]
