@@ -1,6 +1,11 @@
 #include "main_thread.h"
 
 #include <Python.h>
+#include <unwind.h>
+
+#include <cstdint>
+
+#include "core/stacks/modules.h"
 
 namespace nb = nanobind;
 
@@ -27,9 +32,26 @@ bool call_in_main_thread(const nb::callable& function) {
     return true;
 }
 
+_Unwind_Reason_Code look_at_frame(_Unwind_Context* context, void* is_in_torch) {
+    // A return address is behind its call.
+    if (is_torch_code(static_cast<std::uint64_t>(_Unwind_GetIP(context)) - 1)) {
+        *static_cast<bool*>(is_in_torch) = true;
+        return _URC_END_OF_STACK;
+    }
+    return _URC_NO_REASON;
+}
+
+bool is_within_torch() {
+    bool is_in_torch = false;
+    _Unwind_Backtrace(&look_at_frame, &is_in_torch);
+    return is_in_torch;
+}
+
 }  // namespace
 
 void define_main_thread(nb::module_& module) {
+    module.def("is_within_torch", &is_within_torch,
+               "Whether native code of torch has called the Python code that runs on this thread.");
     module.def(
         "call_in_main_thread", &call_in_main_thread, nb::arg("function"),
         "Has the main thread call a function as soon as it evaluates Python code. The function must not raise.\n\n"

@@ -106,8 +106,10 @@ def test_more_is_recorded_from_then_on(tmp_path: Path) -> None:
 
 def test_orders_while_torch_is_imported(tmp_path: Path) -> None:
     """The thread that imports torch, and ours, each need a lock that the other one holds."""
-    command = [*map(str, tool.TOOL), f"--output={tmp_path}", sys.executable, str(PROGRAM), "training", "3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()) as run:
+    command = [*map(str, tool.TOOL), f"--output={tmp_path}", sys.executable, str(PROGRAM), "training"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as run:
         try:
             children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
             while not (words := children.read_text(encoding="ascii").split()):
@@ -117,10 +119,20 @@ def test_orders_while_torch_is_imported(tmp_path: Path) -> None:
                 time.sleep(0.01)
             for order in ("stop", "start", "snapshot"):
                 control(int(words[0]), tmp_path, order)
-            run.communicate(timeout=60)
+            run.communicate("\n", timeout=60)
             assert run.returncode == 0
         finally:
             run.kill()
+
+
+def test_another_thread_may_begin_and_stop_at_any_moment(tmp_path: Path) -> None:
+    """The mode that sees operators of the main thread comes and goes between its operators; the losses are the same."""
+    program = str(SOURCES / "toggled.py")
+    alone = tool.run([sys.executable, program], output=tmp_path)
+    toggled = tool.run([sys.executable, program, tmp_path / "out"], output=tmp_path / "out")
+    assert toggled.returncode == 0, toggled.stderr
+    assert toggled.stdout == alone.stdout
+    assert "mode=None" in alone.stdout
 
 
 def test_a_program_that_does_not_record_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:

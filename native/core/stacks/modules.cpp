@@ -52,18 +52,26 @@ private:
         std::uint64_t start;
         std::uint64_t end;
     };
-    static constexpr std::uint32_t kMost = 8;
+    static constexpr std::uint32_t kMost = 16;
     Range ranges_[kMost]{};
     std::atomic<std::uint32_t> count_{0};
 };
 
 CodeRanges own_code;        // the core, and what Python loads
 CodeRanges allocator_code;  // of the program's malloc
+CodeRanges tensor_code;     // of torch
 
-bool is_allocator(const char* path) noexcept {
+const char* name_of(const char* path) noexcept {
     const char* const slash = std::strrchr(path, '/');
-    const char* const name = slash == nullptr ? path : slash + 1;
+    return slash == nullptr ? path : slash + 1;
+}
+
+bool is_allocator(const char* name) noexcept {
     return std::strncmp(name, "lib", 3) == 0 && std::strstr(name, "malloc") != nullptr;
+}
+
+bool is_of_torch(const char* name) noexcept {
+    return std::strncmp(name, "libtorch", 8) == 0 || std::strncmp(name, "libc10", 6) == 0;
 }
 
 // How many of them this process's capture has.
@@ -92,11 +100,15 @@ bool is_own_code(std::uint64_t address) noexcept { return own_code.contain(addre
 
 bool is_allocator_code(std::uint64_t address) noexcept { return allocator_code.contain(address); }
 
+bool is_torch_code(std::uint64_t address) noexcept { return tensor_code.contain(address); }
+
 void note_module(const MappedFile& file) noexcept {
     if (file.is_own) {
         own_code.add(file);
-    } else if (is_allocator(file.path)) {
+    } else if (is_allocator(name_of(file.path))) {
         allocator_code.add(file);
+    } else if (is_of_torch(name_of(file.path))) {
+        tensor_code.add(file);
     }
     const std::uint32_t index = noted.load(std::memory_order_relaxed);
     char executable[4096];

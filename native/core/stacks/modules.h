@@ -29,6 +29,11 @@ bool is_own_code(std::uint64_t address) noexcept;
 // libmimalloc.
 bool is_allocator_code(std::uint64_t address) noexcept;
 
+// Whether an address lies in a library of torch.
+#pragma GCC visibility push(default)
+bool is_torch_code(std::uint64_t address) noexcept;
+#pragma GCC visibility pop
+
 // Defines what was noted and not yet defined in this process's capture.
 void define_modules(const RecordingScope& scope) noexcept;
 

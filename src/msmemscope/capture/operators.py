@@ -118,7 +118,10 @@ class OperatorCollector:
         return True
 
     def _leave_if_disabled(self) -> bool:
+        """Take the mode away, but not in the middle of an operator, which has seen that there is one."""
         if not self._is_enabled:
+            if _native.is_within_torch():
+                return False
             self._leave()
         return True
 

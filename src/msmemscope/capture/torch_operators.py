@@ -223,8 +223,8 @@ def _is_tracing() -> bool:
 
 
 def is_outermost() -> bool:
-    """Whether the calling thread is in no dispatch mode, and in no backward pass: those end in order."""
-    return not _mode_count() and not _native.dispatch_depth() and _graph_task() < 0
+    """Whether the calling thread is in no dispatch mode, and in no native code of torch: those end in order."""
+    return not _mode_count() and not _native.dispatch_depth() and not _native.is_within_torch()
 
 
 class OperatorMode(TorchDispatchMode):
