@@ -27,6 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kStackBytes = 1UL << 20U;
+constexpr std::uint64_t kMostLoaderBytes = 1UL << 20U;
 constexpr std::chrono::milliseconds kPause{2};
 constexpr std::chrono::milliseconds kStaysInPlace{20};      // an allocator's lock is waited for much shorter
 constexpr std::chrono::milliseconds kRefusalPatience{740};  // a profiler that samples traces for moments only
@@ -350,7 +351,9 @@ private:
     // glibc's loader keeps its locks in one variable: recursive mutexes, which know the thread that holds them.
     bool holds_lock_of_loader(pid_t number) const {
         const AddressRange& state = functions_.loader_state;
-        std::vector<std::int32_t> words((state.end - state.begin) / sizeof(std::int32_t));
+        // Its size is what the process says of it.
+        const std::uint64_t bytes = std::min(state.end - state.begin, kMostLoaderBytes);
+        std::vector<std::int32_t> words(bytes / sizeof(std::int32_t));
         if (words.size() < std::size_t{kMutexWords} ||
             !memory_.read(state.begin, words.data(), words.size() * sizeof words[0])) {
             return false;

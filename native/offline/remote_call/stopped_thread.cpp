@@ -186,18 +186,17 @@ std::optional<std::uint64_t> StoppedThread::call(std::uint64_t function, std::ui
     }
 }
 
-bool StoppedThread::restore() {
+void StoppedThread::restore() {
     if (!is_changed_) {
-        return true;
+        return;
     }
     Registers registers = registers_of(registers_);
     registers.prepare_restart(memory_);
-    bool is_restored = set_set(thread_, vector_kind_, vectors_.data(), vectors_.size());
-    is_restored = set_set(thread_, NT_PRSTATUS, &registers.value, sizeof registers.value) && is_restored;
+    set_set(thread_, vector_kind_, vectors_.data(), vectors_.size());
+    set_set(thread_, NT_PRSTATUS, &registers.value, sizeof registers.value);
     if (signal_mask_.has_value()) {
-        is_restored = ask(PTRACE_SETSIGMASK, thread_, sizeof *signal_mask_, &*signal_mask_) == 0 && is_restored;
+        ask(PTRACE_SETSIGMASK, thread_, sizeof *signal_mask_, &*signal_mask_);
     }
-    return is_restored;
 }
 
 }  // namespace msmemscope::remote_call

@@ -56,7 +56,7 @@ private:
 
     Wait wait_for_stop(int& status, std::chrono::steady_clock::time_point until) const;
     bool read_registers();
-    bool restore();
+    void restore();
 
     const RemoteMemory& memory_;
     pid_t thread_;
