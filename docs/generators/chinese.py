@@ -137,6 +137,16 @@ _TEXTS = _PROGRAMS | {
     "find a rank in its environment when it starts is observed.": (
         "只观测这些 rank 的进程；其他进程的运行与没有 msmemscope 时一样。启动时环境中没有 rank 的进程会被观测。"
     ),
+    "Record details once one of these holds where a step ends. A snapshot is taken, and the next steps have "
+    "accesses, operators and both call stacks. That happens at most once an hour.": (
+        "当 step 结束时其中一个条件成立，就记录细节：生成一份快照，其后的若干步记录访问、算子和两种调用栈。每小时最多一次。"
+    ),
+    "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom; "
+    "separated by | or commas": (
+        "rss>SIZE 或 rss>90%，npu:0>SIZE 或 npu>90%（cuda 相同），growth>SIZE/h，step_time>2x，oom；用 | 或逗号分隔"
+    ),
+    "The number of steps that details are recorded of when --trigger says so.": "--trigger 的条件成立后，记录细节的 step 数。",
+    "a number from 1 to 1000000": "1 至 1000000 的数",
     "numbers from 0 and ranges of them (8-15), separated by commas": "从 0 开始的数及其范围（8-15），用逗号分隔",
     "all ranks": "所有 rank",
     "Observe a part of the ranks only. They are spread evenly, and are the same ones in jobs of every size. Rank 0 is "

@@ -23,6 +23,7 @@
 #include "core/observe/out_of_memory.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/attributes.h"
+#include "core/writer/control_group.h"
 #include "core/writer/process_memory.h"
 #include "core/writer/rank_choice.h"
 #include "core/writer/recorder.h"
@@ -144,6 +145,9 @@ std::uint64_t record_event(int kind, int device, std::int64_t size, const nb::di
         return 0;
     }
     Event event{static_cast<format::EventKind>(kind)};
+    if (event.kind == format::EventKind::kOom) {
+        out_of_memory::count_failure();
+    }
     event.device = static_cast<format::Device>(device);
     event.size = size;
     event.extra = extra;
@@ -203,6 +207,12 @@ nb::object device_memory(unsigned device) {
         return nb::none();
     }
     return nb::make_tuple(memory.total, memory.free);
+}
+
+// Bytes: resident, and of the control group what is in use and its limit.
+nb::tuple host_memory() {
+    const GroupMemory group = group_memory();
+    return nb::make_tuple(process_memory().resident, group.used, group.limit);
 }
 
 void hide_codes(const nb::tuple& codes) {
@@ -305,6 +315,10 @@ NB_MODULE(_native, module) {
         "it does not. Does not begin to use the device.");
     module.def("failure_was_recorded", &out_of_memory::just_recorded,
                "Whether this thread's latest allocation of the driver failed for lack of memory, and was recorded.");
+    module.def("failed_allocations", &out_of_memory::recorded_failures,
+               "How many allocations were recorded in this process that failed for lack of memory.");
+    module.def("host_memory", &host_memory, nb::sig("def host_memory() -> tuple[int, int, int]"),
+               "Resident bytes, and of the control group bytes in use and its limit; zeros without a limit.");
     module.def(
         "is_main_interpreter", [] { return PyInterpreterState_Get() == PyInterpreterState_Main(); },
         "Whether the calling code does not run in an interpreter that the program made beside its own.");

@@ -1,5 +1,6 @@
 #include "core/observe/out_of_memory.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "core/observe/blocks.h"
@@ -16,6 +17,8 @@ constexpr const char* kSnapshotName = "OOM_Snapshot";
 
 enum class Latest : std::uint8_t { kSucceeded, kRecorded, kGivenUp };
 __attribute__((tls_model("initial-exec"))) __thread Latest latest = Latest::kSucceeded;
+
+std::atomic<std::uint64_t> failures{0};
 
 // Millionths of a percent, rounded to the nearest, to an even number where two are as near; 0 of nothing.
 std::uint64_t rate(std::uint64_t part, std::uint64_t whole) noexcept {
@@ -96,6 +99,7 @@ void record(const Failure& failure, const CallSite& site) noexcept {
     recorder::append_with_stacks(scope, event, site);
     append_failure(scope, failure, site);
     latest = Latest::kRecorded;
+    count_failure();
 }
 
 void forget() noexcept { latest = Latest::kSucceeded; }
@@ -107,5 +111,9 @@ bool give_up() noexcept {
 }
 
 bool just_recorded() noexcept { return latest != Latest::kSucceeded; }
+
+std::uint64_t recorded_failures() noexcept { return failures.load(std::memory_order_relaxed); }
+
+void count_failure() noexcept { failures.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace msmemscope::out_of_memory

@@ -39,4 +39,8 @@ bool give_up() noexcept;
 // above recognises a limit of the framework's own: then the driver is never asked.
 __attribute__((visibility("default"))) bool just_recorded() noexcept;
 
+// How many failures were recorded in this process: here, and by an observer above, which counts its own.
+__attribute__((visibility("default"))) std::uint64_t recorded_failures() noexcept;
+__attribute__((visibility("default"))) void count_failure() noexcept;
+
 }  // namespace msmemscope::out_of_memory

@@ -20,6 +20,6 @@ struct GroupMemory {
 void find_control_group(const char* groups = "/proc/self/cgroup", const char* hierarchies = "/sys/fs/cgroup") noexcept;
 
 // Takes about 10 us, and ten times that near the limit.
-GroupMemory group_memory() noexcept;
+__attribute__((visibility("default"))) GroupMemory group_memory() noexcept;
 
 }  // namespace msmemscope

@@ -14,7 +14,7 @@ struct ProcessMemory {
     std::uint64_t anonymous;
 };
 
-ProcessMemory process_memory() noexcept;
+__attribute__((visibility("default"))) ProcessMemory process_memory() noexcept;
 
 // The part of the resident memory that is shared without a file on a disk. These are mappings that processes share, and
 // files in memory such as those of /dev/shm. 0 where the kernel does not say. Takes about 20 us.

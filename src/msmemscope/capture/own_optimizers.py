@@ -40,8 +40,8 @@ class OwnOptimizers:
 
     def look_if_due(self) -> None:
         """Label what they hold now, if looking costs little beside the time since the last look. Never raises."""
-        began_s = time.perf_counter()
-        if began_s < self._rests_until_s or self._has_failed or "torch" not in sys.modules:
+        began_s = time.thread_time()  # of this thread only: a machine may be busy with other things
+        if time.perf_counter() < self._rests_until_s or self._has_failed or "torch" not in sys.modules:
             return
         try:
             for value in _variables():
@@ -54,8 +54,7 @@ class OwnOptimizers:
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             self._has_failed = True
             _native.note_fact("unobserved.own_optimizers", f"{type(error).__name__}: {error}")
-        now_s = time.perf_counter()
-        self._rests_until_s = now_s + _REST * (now_s - began_s)
+        self._rests_until_s = time.perf_counter() + _REST * (time.thread_time() - began_s)
 
     def _add(self, optimizer: Any) -> None:
         number, found = id(optimizer), self._found

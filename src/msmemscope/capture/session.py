@@ -17,22 +17,20 @@ from msmemscope import _native
 from msmemscope.capture.attach import was_not_chosen
 from msmemscope.capture.import_hook import ImportLock
 from msmemscope.capture.place import place_notes
+from msmemscope.capture.settings_in_force import note_changes, use_settings
 from msmemscope.capture.settings_once import SettingsOnce
 from msmemscope.capture.worker_ends import at_end_of_workers
 from msmemscope.configuration import (
     SETTINGS_VARIABLE,
-    STACK_SCOPE_FACT,
     Analysis,
     CollectionItem,
     CollectMode,
     Config,
     HostSampling,
     Level,
-    StackScope,
     new_session,
     with_keywords,
 )
-from msmemscope.errors import MsmemscopeError
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE
 from msmemscope.model.events import EventKind
 
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from msmemscope.capture.implied_steps import ImpliedSteps
     from msmemscope.capture.operators import OperatorCollector
     from msmemscope.capture.optimizer_labels import OptimizerLabels
+    from msmemscope.capture.triggers import Triggers
 
 _OPERATOR_ITEMS = frozenset({CollectionItem.LAUNCH, CollectionItem.ACCESS})
 _BLOCK_ITEMS = frozenset({CollectionItem.ALLOC, CollectionItem.FREE})
@@ -80,6 +79,7 @@ class Session:
         self._implied_steps: ImpliedSteps | None = None
         self._holders: HolderSearches | None = None
         self._containers: ContainerLooks | None = None
+        self._triggers: Triggers | None = None
 
     def _renew_in_child(self) -> None:
         self._lock = threading.RLock()
@@ -142,7 +142,7 @@ class Session:
             _native.note_fact("observed.python", sys.version.partition(" ")[0])
         if not self._is_launched or _native.settings_text() != inherited:
             # Not launched, or launched without the preload: a program that cleans its environment, for example.
-            _use(config)
+            use_settings(config)
             _native.install_hooks()
         return config
 
@@ -160,18 +160,22 @@ class Session:
             config = with_keywords(self._defaults or before, keywords)
             self._awaits_start = not (self._is_launched or self._is_tracing or self._was_stopped)
             stays = self._settings_once.what_stays(before, config, keywords)
-            config = dataclasses.replace(config, collect_mode=before.collect_mode, **stays)
-            if config == before:
+            self._exchange(before, dataclasses.replace(config, collect_mode=before.collect_mode, **stays))
+
+    def _exchange(self, before: Config, config: Config) -> None:
+        """Put settings in force, if those that are expected are in force."""
+        with self._lock:
+            if config == before or self.config != before:
                 return
             was_tracing = self._is_tracing
             if was_tracing:
                 self._end_python_collection()
                 _native.end_tracing()
             try:
-                _use(config)
+                use_settings(config)
             finally:
                 if _native.capture_directory():
-                    _note_changes(before, config)
+                    note_changes(before, config)
                 self._config = config
                 if was_tracing:
                     _native.begin_tracing()
@@ -244,9 +248,8 @@ class Session:
             from msmemscope.capture.task_queue import between_steps
 
             between_steps()
-        if _native.end_step(self._device_of_steps()) and self._holders is not None and self._containers is not None:
-            self._holders.step_ended()
-            self._containers.step_ended()
+        if _native.end_step(self._device_of_steps()):
+            self._step_ended()
         if not was_collecting and _native.is_collecting():
             with self._lock:
                 self._observe_allocator()
@@ -288,8 +291,9 @@ class Session:
             self._observe_operators()
         if Analysis.DECOMPOSE in config.analysis:
             self._begin_decomposition()
-        if config.steps or (set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS):
+        if config.steps or config.trigger or (set(config.analysis) & _STEP_ANALYSES and config.events & _BLOCK_ITEMS):
             self._follow_steps()
+        self._follow_triggers()
         if CollectionItem.TRACEBACK in config.events:
             if self._function_trace is None:
                 from msmemscope.capture.function_trace import FunctionTrace
@@ -331,6 +335,12 @@ class Session:
         note_collections()
         self._implied_steps.enable_with_torch()
 
+    def _follow_triggers(self) -> None:
+        if (self._triggers.setting if self._triggers else "") != self.config.trigger:
+            from msmemscope.capture.triggers import triggers_of
+
+            self._triggers = triggers_of(self.config, self._exchange, lambda: self.config)
+
     def _container_time(self) -> int:
         return 0 if self.config.host is HostSampling.OFF else self.config.holder_time
 
@@ -338,9 +348,14 @@ class Session:
         if self._optimizer_labels is not None:
             self._optimizer_labels.look()
         place_notes.step_ended(self.config.role)
+        self._step_ended()
+
+    def _step_ended(self) -> None:
         if self._holders is not None and self._containers is not None:
             self._holders.step_ended()
             self._containers.step_ended()
+        if self._triggers is not None:
+            self._triggers.step_ended(self.config)
 
     def _observe_operators(self) -> None:
         if self._operators is None:
@@ -402,24 +417,6 @@ class Session:
             self._end_python_collection()
 
 
-def _use(config: Config) -> None:
-    if not _native.configure(config.to_settings_text()):
-        message = "the settings cannot be used by the native core"
-        raise MsmemscopeError(message, hint="shorten the output path")
-
-
-def _note_changes(before: Config, after: Config) -> None:
-    """Note changed settings in the log as facts. If a setting has several facts, the last one holds."""
-    old = dict(line.partition("=")[::2] for line in before.to_settings_text().split("\n"))
-    for line in after.to_settings_text().split("\n"):
-        name, _, text = line.partition("=")
-        if old.get(name) != text:
-            _native.note_fact(f"setting.{name}", text)
-    if (before.python_stack, before.native_stack) != (after.python_stack, after.native_stack):
-        scope = StackScope(_native.next_sequence(), after.python_stack, after.native_stack)
-        _native.note_fact(STACK_SCOPE_FACT, scope.to_fact())
-
-
 session = Session()
 
 
@@ -438,7 +435,7 @@ def config(**settings: Any) -> None:
     Args:
         **settings: `events`, `level`, `device`, `steps`, `call_stack`, `analysis`, `host`, `max_size`, `holder_time`,
             `data_format` (or `format`), `output` (or `output_path`), `log_level`, `watch`, `watch_budget`,
-            `watch_max_size`, `watch_checksum`. `data_format` can be set once. `output` and `max_size` can be set once,
+            `watch_max_size`, `watch_checksum`, `trigger`, `trigger_steps`. `data_format` can be set once. `output` and `max_size` can be set once,
             before anything is recorded. If a later call wants another value, a line on stderr says so. A setting that
             is None counts as not given.
 

@@ -6,18 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from msmemscope.capture.decorating import run_within
-from msmemscope.capture.device_figures import accelerators_of_process, host_figures
+from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.session import session
-from msmemscope.capture.snapshot_records import is_observed, record_figures, warn_once
+from msmemscope.capture.snapshot_records import record_snapshot, warn_once
 from msmemscope.errors import ConfigurationError
-from msmemscope.model.devices import DEVICE_CPU, DEVICES_PER_KIND
+from msmemscope.model.devices import DEVICES_PER_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
     from msmemscope.capture.device_figures import Accelerators
-    from msmemscope.configuration import Config
 
     DeviceMask = int | list[int] | tuple[int, ...]
 
@@ -118,50 +117,10 @@ class TakeSnapshot:
 def _write(wanted: Sequence[int] | None, name: str) -> None:
     """Write the rows; the program goes on whatever happens."""
     try:
-        if session.leaves_this_rank_out():
-            return
-        config = session.config
-        accelerators = accelerators_of_process()
-        devices, with_host = _chosen(wanted, accelerators, config)
-        if accelerators is not None:
-            for device in devices:
-                _write_device(accelerators, device, name)
-        if with_host:
-            record_figures(DEVICE_CPU, host_figures(with_tensors="cpu" in config.devices), name)
+        if not session.leaves_this_rank_out():
+            record_snapshot(session.config, name, wanted)
     except Exception as error:  # noqa: BLE001 - a snapshot is not worth the program
         warn_once(f"no snapshot {name!r}: {type(error).__name__}: {error}")
-
-
-def _write_device(accelerators: Accelerators, device: int, name: str) -> None:
-    number = accelerators.driver_number(device)
-    if number < 0 or device >= accelerators.count():
-        warn_once(f"no snapshot of device {device}: there is no such {accelerators.kind}")
-        return
-    try:
-        figures = accelerators.figures(device)
-    except RuntimeError as error:
-        warn_once(f"no snapshot of device {device}: {error}")
-        return
-    record_figures(number, figures, name)
-
-
-def _chosen(
-    wanted: Sequence[int] | None, accelerators: Accelerators | None, config: Config
-) -> tuple[Iterable[int], bool]:
-    """The accelerators to take a snapshot of, by the program's numbers, and whether the host is one of the devices."""
-    if accelerators is None or accelerators.count() == 0:
-        if wanted is not None:
-            numbers = ", ".join(map(str, wanted))
-            warn_once(f"snapshot of device {numbers}: the program has no accelerator; the cpu is shown instead")
-        return (), True
-    if wanted is not None:
-        return wanted, False
-    observed = [
-        device
-        for device in range(accelerators.count())
-        if is_observed(config, accelerators, accelerators.driver_number(device))
-    ]
-    return observed, "cpu" in config.devices or not observed
 
 
 def _checked_mask(mask: object) -> tuple[int, ...] | None:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msmemscope.configuration import option_values as values
-from msmemscope.configuration import watching
+from msmemscope.configuration import triggers, watching
 from msmemscope.configuration.settings import (
     ACCEPTED_DEVICES,
     DEFAULT_HOLDER_TIME_MS,
     DEFAULT_OUTPUT,
     DEFAULT_STACK_DEPTH,
+    DEFAULT_TRIGGER_STEPS,
     MAXIMUM_HOLDER_TIME_MS,
     MAXIMUM_STACK_DEPTH,
     Analysis,
@@ -181,6 +182,26 @@ OPTIONS: tuple[Option, ...] = (
         f"0, or at least 1M; {SIZE_FORMS}",
         "0",
         values.parse_maximum_size,
+    ),
+    Option(
+        "trigger",
+        OptionGroup.COLLECT,
+        "Record details once one of these holds where a step ends. A snapshot is taken, and the next steps have "
+        "accesses, operators and both call stacks. That happens at most once an hour.",
+        "LIST",
+        "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom; "
+        "separated by | or commas",
+        "none",
+        triggers.parse_trigger,
+    ),
+    Option(
+        "trigger-steps",
+        OptionGroup.COLLECT,
+        "The number of steps that details are recorded of when --trigger says so.",
+        "N",
+        f"a number from 1 to {triggers.MAXIMUM_TRIGGER_STEPS}",
+        str(DEFAULT_TRIGGER_STEPS),
+        triggers.parse_trigger_steps,
     ),
     Option(
         "ranks",

@@ -40,6 +40,7 @@ LEAST_HOST_SAMPLE_BYTES = 1 << 10
 MOST_HOST_SAMPLE_BYTES = 1 << 30
 DEFAULT_WATCH_BUDGET_BYTES = 12 << 20
 DEFAULT_WATCH_MAX_SIZE_BYTES = 10 << 30
+DEFAULT_TRIGGER_STEPS = 10
 NO_SESSION = "0" * 16
 
 WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -238,6 +239,10 @@ class Config:
     watch_max_size: int = DEFAULT_WATCH_MAX_SIZE_BYTES
     """Bytes of contents of watched memory that one process writes, at most."""
     watch_checksum: WatchChecksum = WatchChecksum.HASH64
+    trigger: str = ""
+    """Conditions under which details are recorded, as `configuration.triggers` writes them; empty: none."""
+    trigger_steps: int = DEFAULT_TRIGGER_STEPS
+    """Of how many steps details are recorded then."""
     ranks: str = ""
     """Ranks that are observed, `0,7,8-15`; empty: all, or those of `sample_ranks`."""
     sample_ranks: str = ""
@@ -432,6 +437,8 @@ _SETTING_KINDS: Mapping[str, _SettingKind] = {
     "watch_budget": _number_kind(2**63 - 1),
     "watch_max_size": _number_kind(2**63 - 1),
     "watch_checksum": _enum_kind(WatchChecksum),
+    "trigger": _text_kind("conditions", ".*"),
+    "trigger_steps": _number_kind(2**31),
     "ranks": _text_kind("numbers and ranges", r"(\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*)?"),
     "sample_ranks": _text_kind("a part", r"(\d{1,7}/\d{1,7})?"),
     "role": _text_kind("a name", ".*"),

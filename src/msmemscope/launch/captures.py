@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msmemscope.analysis.peak.out_of_memory import FAILURE_KINDS, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
 from msmemscope.configuration import Analysis, Config
+from msmemscope.configuration.triggers import TRIGGER_FIRED_FACT
 from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
@@ -316,6 +317,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         remarks=(
             *_remarks(header, ended_by.signal_name, is_running=is_running, was_running=capture.log.was_running),
             *facts.get("message", ()),
+            *_triggers(facts, has_steps=bool({EventKind.STEP, EventKind.IMPLIED_STEP} & capture.kind_counts().keys())),
             *problems,
         ),
         observed=tuple(_sources(facts, _OBSERVED, devices)),
@@ -324,6 +326,17 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         tool_memory_limit_bytes=header.tool_memory_limit_bytes,
         log_bytes=header.log_bytes,
     )
+
+
+def _triggers(facts: Mapping[str, tuple[str, ...]], *, has_steps: bool) -> Iterator[str]:
+    """Sentences about conditions on which details were to be recorded."""
+    setting = facts.get("setting.trigger", ("",))[-1]
+    count = facts.get("setting.trigger_steps", ("",))[-1]
+    fired = facts.get(TRIGGER_FIRED_FACT, ())
+    yield from (f"--trigger: {one}; details of the next {count} steps were recorded" for one in fired)
+    if setting and not fired:
+        ending = "never held where a step ended" if has_steps else "was not looked at, because no step ended"
+        yield f"--trigger: {setting} {ending}"
 
 
 def failures_of(capture: Capture) -> OutOfMemoryResult | None:

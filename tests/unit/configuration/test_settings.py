@@ -54,6 +54,8 @@ KEYS = [
     "watch_budget",
     "watch_max_size",
     "watch_checksum",
+    "trigger",
+    "trigger_steps",
     "ranks",
     "sample_ranks",
     "role",

@@ -1,0 +1,79 @@
+"""Conditions of --trigger: what a program does in step 20 switches details on for five steps, and no longer."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from msmemscope.formats.reading import load
+from msmemscope.model.events import ACCESS_KINDS, EventKind
+from tests.support.nightly import nightly
+from tests.support.targets import SOURCES
+from tests.support.warm import run_observed_with_results, run_python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msmemscope.recording import Recording
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = SOURCES / "triggered.py"
+AT, DETAILED = 20, 5
+LATE = 2
+"""Steps until a change takes effect: it is made in a thread of its own."""
+
+
+def recorded(folder: Path, deed: str, condition: str) -> tuple[str, Recording]:
+    """Run the program under the tool; what the tool has said, and the recording. The losses are those of a bare run."""
+    bare = run_python([PROGRAM, deed], output=folder, variables={})
+    options = (f"--trigger={condition}", f"--trigger-steps={DETAILED}", "--events=alloc,free")
+    observed = run_observed_with_results([PROGRAM, deed], *options, output=folder / "out")
+    assert observed.returncode == 0, observed.stderr
+    assert observed.stdout == bare.stdout
+    (capture,) = (folder / "out").glob("msmemscope_*_ascend")
+    return " ".join(observed.stderr.split()), load(capture)
+
+
+@pytest.mark.parametrize(
+    "deed, condition",
+    [
+        ("grows", "growth>200MiB/min"),
+        ("sleeps", "step_time>5x"),
+        ("fails", "oom|rss>99%"),
+        pytest.param("grows", "rss>1MiB", marks=nightly),
+    ],
+)
+def test_details_are_recorded_for_some_steps(deed: str, condition: str, tmp_path: Path) -> None:
+    """A snapshot, then accesses of these steps alone, with both stacks; the summary says which condition it was."""
+    said, recording = recorded(tmp_path, deed, condition)
+    fired = condition.partition("|")[0]
+    found = re.search(rf"--trigger: {re.escape(fired)} in step (\d+) \(([^)]+)\); details of the next 5 steps", said)
+    assert found, said
+    step = int(found[1])
+    assert step == AT or fired == "rss>1MiB"
+    events = recording.events
+    snapshot = events.filter(pl.col("kind") == EventKind.SNAPSHOT)["name_id"].tail(1)
+    names = recording.strings.filter(pl.col("id").is_in(snapshot.implode()))["text"].to_list()
+    assert names == [f"trigger {fired}"]
+    ends = events.filter(pl.col("kind") == EventKind.IMPLIED_STEP)["sequence"].to_list()
+    accesses = events.filter(pl.col("kind").is_in(ACCESS_KINDS))["sequence"]
+    assert accesses.len() > 0
+    assert ends[step - 1] < accesses.min() < ends[step + LATE - 1]
+    assert ends[step + DETAILED - 2] < accesses.max() < ends[step + DETAILED + LATE - 1]
+
+
+def test_a_condition_that_never_holds_is_said(tmp_path: Path) -> None:
+    """Nothing is recorded besides."""
+    said, recording = recorded(tmp_path, "nothing", "growth>100GiB/h")
+    assert "--trigger: growth>100GiB/h never held where a step ended" in said
+    assert recording.events.filter(pl.col("kind").is_in(ACCESS_KINDS)).is_empty()
+
+
+def test_a_program_without_steps_is_not_looked_at(tmp_path: Path) -> None:
+    """And that is said."""
+    observed = run_observed_with_results(["-c", "import torch; torch.ones(100)"], "--trigger=rss>1", output=tmp_path)
+    assert "--trigger: rss>1 was not looked at, because no step ended" in " ".join(observed.stderr.split())
