@@ -43,6 +43,7 @@ RUN_ELSEWHERE = {
     "msmemscope control 4242 start": "tests/integration/test_control.py",
     "msmemscope control 4242 snapshot": "tests/integration/test_control.py",
     "msmemscope control 4242 set call-stack=python:30 events=alloc,free,access": "tests/integration/test_control.py",
+    "msmemscope control memscopeDumpResults snapshot": "tests/integration/test_control.py",
     "msmemscope --trigger='rss>90%|npu:0>60GiB|step_time>2x' python train.py": "tests/integration/test_triggers.py",
     "make test": "continuous integration",
     "make test-nightly": "each night",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,7 +17,8 @@ import pytest
 
 from msmemscope.cli.main import main
 from msmemscope.formats.reading import load
-from msmemscope.model.events import EventKind
+from msmemscope.launch.attaching.order_files import OrderDesk
+from msmemscope.model.events import ACCESS_KINDS, EventKind
 from tests.support import tool
 from tests.support.targets import SOURCES, environment
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("tracing")]
 
 PROGRAM = SOURCES / "attached.py"
+ALLOCATES = pl.col("kind") == EventKind.MALLOC
 
 
 @contextlib.contextmanager
@@ -43,12 +48,20 @@ def observed(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             launcher.kill()
 
 
-def control(number: int, folder: Path, *words: str) -> str:
-    """Tell a process, and return what is said."""
-    run = tool.run([*tool.TOOL, "control", str(number), *words], output=folder)
+def control(target: int | Path, folder: Path, *words: str, within: tuple[str, ...] = ()) -> str:
+    """Tell a process, or the launcher of a folder, by a command that another one may start; return what is said."""
+    run = tool.run([*within, *tool.TOOL, "control", str(target), *words], output=folder)
     assert run.returncode == 0, run.stderr
     assert run.stdout == ""
     return run.stderr
+
+
+def await_events(folder: Path, wanted: pl.Expr) -> None:
+    """Wait until the program, which runs on, has recorded such an event: a busy machine takes its time."""
+    until = time.monotonic() + 60
+    while not any(load(capture).events.filter(wanted).height for capture in folder.glob("msmemscope_*_ascend")):
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.3)
 
 
 def recorded(launcher: subprocess.Popen[str], folder: Path) -> Recording:
@@ -62,12 +75,13 @@ def recorded(launcher: subprocess.Popen[str], folder: Path) -> Recording:
 def test_collection_is_turned_off_and_on(tmp_path: Path) -> None:
     """By the number of the launcher, which stands for the process that records; a snapshot is a row."""
     with observed(tmp_path) as launcher:
-        time.sleep(1.5)
+        await_events(tmp_path, ALLOCATES)
         assert "done in process" in control(launcher.pid, tmp_path, "stop")
         control(launcher.pid, tmp_path, "snapshot")
         time.sleep(1.5)
         control(launcher.pid, tmp_path, "start")
-        time.sleep(1.5)
+        begun = pl.col("sequence") > pl.col("sequence").filter(pl.col("kind") == EventKind.START_TRACE).max()
+        await_events(tmp_path, ALLOCATES & begun)
         events = recorded(launcher, tmp_path).events
     counts = {
         kind: events.filter(pl.col("kind") == kind).height
@@ -90,18 +104,74 @@ def test_a_program_that_waits_for_its_start_begins(tmp_path: Path) -> None:
         time.sleep(1.5)
         (child,) = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text(encoding="ascii").split()
         control(int(child), tmp_path, "start")
-        time.sleep(1.5)
-        assert recorded(launcher, tmp_path).blocks.height
+        await_events(tmp_path, ALLOCATES)
+        recorded(launcher, tmp_path)
 
 
 def test_more_is_recorded_from_then_on(tmp_path: Path) -> None:
     """Accesses, for example; the losses are those of a run that nobody told anything."""
     with observed(tmp_path, "--events=alloc,free") as launcher:
-        time.sleep(1.5)
+        await_events(tmp_path, ALLOCATES)
+        (capture,) = tmp_path.glob("msmemscope_*_ascend")
+        assert not load(capture).kind_counts.keys() & set(ACCESS_KINDS)
         control(launcher.pid, tmp_path, "set", "events=alloc,free,launch,access")
-        time.sleep(2)
-        kinds = recorded(launcher, tmp_path).events["kind"]
-    assert kinds.is_in([EventKind.ACCESS_READ, EventKind.ACCESS_WRITE]).any()
+        await_events(tmp_path, pl.col("kind").is_in(ACCESS_KINDS))
+        recorded(launcher, tmp_path)
+
+
+def test_the_launcher_passes_orders_on(tmp_path: Path) -> None:
+    """By the folder of results, and by one capture in it; no file of them is left."""
+    with observed(tmp_path) as launcher:
+        await_events(tmp_path, ALLOCATES)
+        assert "done in process" in control(tmp_path, tmp_path, "stop")
+        (capture,) = tmp_path.glob("msmemscope_*_ascend")
+        assert "done in process" in control(capture, tmp_path, "start")
+        assert not list(tmp_path.glob(".launch_*/orders"))
+        events = recorded(launcher, tmp_path).events
+    for kind in (EventKind.STOP_TRACE, EventKind.START_TRACE):
+        assert events.filter(pl.col("kind") == kind).height == 1
+    assert not list(tmp_path.glob(".launch_*"))
+
+
+def test_an_order_from_where_no_process_can_be_seen(tmp_path: Path) -> None:
+    """As from another container that shares the folder: collection waits for it, and begins."""
+    apart = ("unshare", "--pid", "--mount", "--fork", "--mount-proc")
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], check=False).returncode != 0:
+        pytest.skip("no namespaces for processes here")
+    with observed(tmp_path, "--collect-mode=deferred") as launcher:
+        control(tmp_path, tmp_path, "start", within=apart)
+        await_events(tmp_path, ALLOCATES)
+        recorded(launcher, tmp_path)
+
+
+def test_a_folder_that_nobody_writes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A launcher that was killed leaves its folder; nobody looks there, and nothing is left of the order."""
+    (tmp_path / ".launch_1_20260101000000").mkdir()
+    assert main(["control", str(tmp_path), "stop"]) == 2
+    assert "no launcher writes there now" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".launch_*/*"))
+
+
+def test_an_order_of_somebody_else_is_no_order(tmp_path: Path) -> None:
+    """Nor is a file with other content: each has an answer that says why, and the next one is looked at."""
+    obeyed = []
+    desk = OrderDesk(tmp_path, lambda process, words: obeyed.append((process, list(words))) or "")
+    (tmp_path / "processes").write_text(f"capture\t{os.getpid()}\t/out/msmemscope_1_2_ascend\n", encoding="utf-8")
+    orders = tmp_path / "orders"
+    orders.mkdir()
+    (orders / "a.order").symlink_to("/etc/passwd")
+    (orders / "b.order").write_text("[1]", encoding="utf-8")
+    (orders / "c.order").write_text('{"words": ["stop"], "captures": "all"}', encoding="utf-8")
+    (orders / "d.order").write_text('{"words": ["stop"], "captures": []}', encoding="utf-8")
+    desk.begin()
+    while not (orders / "d.answer").exists():
+        time.sleep(0.05)
+    answers = [json.loads((orders / f"{name}.answer").read_text(encoding="utf-8")) for name in "abcd"]
+    desk.end()
+    assert [len(answer["failed"]) for answer in answers] == [1, 1, 1, 0]
+    assert all(answer["failed"][0].startswith("the order cannot be read: ") for answer in answers[:3])
+    assert obeyed == [(os.getpid(), ["stop"])]
+    assert not orders.exists()
 
 
 def test_orders_while_torch_is_imported(tmp_path: Path) -> None:
@@ -148,7 +218,7 @@ def test_a_program_that_does_not_record_is_left_alone(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["no", "stop"], "PID: is no number of a process: 'no'"),
+        (["no", "stop"], "PID|DIR: is neither a process nor a folder: 'no'"),
         (["1", "pause"], "invalid choice: 'pause'"),
         (["1", "set"], "OPTION=VALUE: is needed for set"),
         (["1", "stop", "events=alloc"], "OPTION=VALUE: is not for stop: 'events=alloc'"),

@@ -4,11 +4,16 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
 #include <thread>
 
 #include "offline/remote_call/registers.h"
+#include "offline/remote_call/remote_image.h"
 
 namespace msmemscope::remote_call {
 namespace {
@@ -57,6 +62,26 @@ Registers registers_of(const std::vector<unsigned char>& bytes) noexcept {
 
 int event_of(int status) noexcept { return status >> 16; }
 
+// The number behind a word in what the kernel says of a thread; 0 if it does not.
+pid_t number_of(const std::string& text, const char* word) noexcept {
+    const std::size_t place = text.find(word);
+    return place == std::string::npos ? 0 : std::atoi(text.c_str() + place + std::strlen(word));
+}
+
+// Whether a thread is a whole process that this one has started. Those that it has started, in their turn, are not.
+bool is_child_of_this_process(pid_t thread) {
+    const std::string text = file_text("/proc/" + std::to_string(thread) + "/status");
+    return number_of(text, "\nTgid:") == thread && number_of(text, "\nPPid:") == getpid();
+}
+
+// Leaves the end of the process where it is.
+bool has_ended(pid_t process) noexcept {
+    siginfo_t found{};
+    const int result =
+        waitid(P_PID, static_cast<id_t>(process), &found, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL);
+    return result == 0 && found.si_pid == process && found.si_code != CLD_STOPPED && found.si_code != CLD_TRAPPED;
+}
+
 }  // namespace
 
 StoppedThread::StoppedThread(const RemoteMemory& memory, pid_t thread) : memory_(memory), thread_(thread) {}
@@ -70,6 +95,9 @@ StoppedThread::~StoppedThread() {
 
 StoppedThread::Wait StoppedThread::wait_for_stop(int& status, Clock::time_point until) const {
     for (;;) {
+        if (is_own_child_ && has_ended(thread_)) {
+            return Wait::kEnded;  // to be reaped by whoever has started it
+        }
         const pid_t found = waitpid(thread_, &status, __WALL | WNOHANG);
         if (found == thread_) {
             return WIFSTOPPED(status) ? Wait::kStopped : Wait::kEnded;
@@ -85,6 +113,7 @@ StoppedThread::Wait StoppedThread::wait_for_stop(int& status, Clock::time_point 
 }
 
 StopResult StoppedThread::stop() {
+    is_own_child_ = is_child_of_this_process(thread_);
     if (ask(PTRACE_SEIZE, thread_, 0, nullptr) != 0) {
         return errno == ESRCH ? StopResult::kEnded : StopResult::kRefused;
     }

@@ -60,6 +60,7 @@ private:
 
     const RemoteMemory& memory_;
     pid_t thread_;
+    bool is_own_child_ = false;
     bool is_traced_ = false;
     bool is_changed_ = false;
     int failure_ = 0;

@@ -25,6 +25,7 @@ from msmemscope.configuration import (
 )
 from msmemscope.errors import MsmemscopeError
 from msmemscope.launch import messages
+from msmemscope.launch.attaching.order_files import OrderDesk
 from msmemscope.launch.capture_folders import captures_since, has_event_log
 from msmemscope.launch.ended_by import EndedBy, limit_of_kill, memory_group, note_end
 from msmemscope.launch.executable import MUSL, find_program, why_not_observable
@@ -126,11 +127,18 @@ def _observe(
         ahead = LoadAhead(
             lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
         )
+        desk = OrderDesk(launch_directory, _obey)
+
+        def begin_threads() -> None:
+            ahead.begin()
+            desk.begin()
+
         group = memory_group()
-        end = run_program(program, arguments, preload.variables, ahead.begin)
+        end = run_program(program, arguments, preload.variables, begin_threads)
         end = dataclasses.replace(end, limit_bytes=limit_of_kill(end.signal_number, group, memory_group()))
         with _survivable(config):
             ahead.end()
+            desk.end()
             is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
     finally:
         # Processes that still run need both to start others under observation.
@@ -140,6 +148,13 @@ def _observe(
                 remove_launch_directory(link_directory)
             remove_if_empty(root)
     return end
+
+
+def _obey(process_id: int, words: Sequence[str]) -> str:
+    """Have a process do what somebody has ordered through the folder; loaded when there is one."""
+    from msmemscope.launch.attaching.control import obey_order
+
+    return obey_order(process_id, words)
 
 
 @contextlib.contextmanager

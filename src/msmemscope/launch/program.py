@@ -12,6 +12,7 @@ import dataclasses
 import errno
 import os
 import resource
+import select
 import signal
 import sys
 import time
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _SHELL = "/bin/sh"
 _SIGNAL_STATUS_BASE = 128
 _PR_SET_DUMPABLE = 4
+_ENDS = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
+_STOP_S = 0.01
+"""About as long as an order stops a process."""
 
 FORWARDED_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Sent to us alone as a rule, so that the child would not see them."""
@@ -82,7 +86,7 @@ def run_program(
             started()
         relay.pass_on_to(process_id)
         # Reaped only after signals are no longer passed on: its process id may belong to another one then.
-        os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
+        _wait_for_end(process_id)
     finally:
         relay.end()
     _, status = os.waitpid(process_id, 0)
@@ -90,6 +94,26 @@ def run_program(
     if os.WIFSIGNALED(status):
         return ProgramEnd(0, os.WTERMSIG(status), process_id, end_ns=end_ns)
     return ProgramEnd(os.WEXITSTATUS(status), 0, process_id, end_ns=end_ns)
+
+
+def _wait_for_end(process_id: int) -> None:
+    """Wait until a child has ended, and leave it to be reaped.
+
+    An order that comes through the folder of results stops the child for a moment, as a debugger does. Every wait of
+    this process returns then, whatever it waits for. Only an end makes the descriptor of a process readable.
+    """
+    try:
+        descriptor = os.pidfd_open(process_id)
+    except OSError:  # Linux before 5.3, or a sandbox
+        while (found := os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)) and found.si_code not in _ENDS:
+            time.sleep(_STOP_S)
+        return
+    try:
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        ended.poll()
+    finally:
+        os.close(descriptor)
 
 
 def _spawn(path: str, arguments: Sequence[str], environment: Mapping[str, str], relay: _SignalRelay) -> int:

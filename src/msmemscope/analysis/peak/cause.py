@@ -87,6 +87,8 @@ class OutOfMemoryCause:
     figures: MemoryFigures
     step: int
     """The step that failed, 0 before the first and without steps."""
+    later_steps: int
+    """Steps that ended after it: the program handled the failure. 0 where it ended, or nobody knows."""
     comparison: StepComparison | None
     """With the last good step; None without one."""
     missing: tuple[str, ...]
@@ -129,13 +131,14 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
         site=first.site,
         candidates=candidates,
         remedy=remedy,
-        verdict=verdict_of(first, figures, step.step),
+        verdict=verdict_of(first, figures, step.step, later_steps=step.later_steps),
         sentence=sentence_of(first, figures, comparison),
         others=others_of(candidates, figures),
         advice=advice,
         next_command=next_command_of(first, figures),
         figures=figures,
         step=step.step,
+        later_steps=step.later_steps,
         comparison=comparison,
         missing=missing_figures(figures),
         refusal=refusal,

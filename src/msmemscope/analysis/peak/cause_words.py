@@ -9,7 +9,7 @@ from msmemscope.analysis.peak.memory_sum import least_of
 from msmemscope.model.devices import device_name, names_of
 from msmemscope.model.holders import AUTOGRAD_GRAPH
 from msmemscope.recording.failed_allocations import is_in_pieces
-from msmemscope.units import format_bytes
+from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -243,15 +243,21 @@ def _as_it_is(site: str) -> str:
 
 
 def verdict_of(
-    first: Candidate, figures: MemoryFigures, step: int, shown_site: Callable[[str], str] = _as_it_is
+    first: Candidate,
+    figures: MemoryFigures,
+    step: int,
+    shown_site: Callable[[str], str] = _as_it_is,
+    *,
+    later_steps: int = 0,
 ) -> str:
-    """Write one line: the function that failed, why, in which step, the holder, and the line.
+    """Write one line: the function that failed, why, in which step, the holder, the line, and whether the program went on.
 
     Args:
         first: The cause.
         figures: Of the failure.
         step: That failed; 0 for none.
         shown_site: Writes a line as it is to be shown.
+        later_steps: Steps that ended after this one: the program handled the failure.
     """
     # Without the device's size, the memory of others is known to the low side.
     least = "at least " if first.cause is Cause.OUTSIDE_POOL and figures.capacity_bytes is None else ""
@@ -262,9 +268,12 @@ def verdict_of(
         # The line of the cause is that of the holder of the gaps.
         where = _at(figures.request_site if figures.request_site != first.site else "", shown_site)
     in_step = f" in step {step}" if step else ""
+    handled = (
+        f"; handled, {format_count(later_steps)} step{'' if later_steps == 1 else 's'} followed" if later_steps else ""
+    )
     return (
         f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{_at(first.site, shown_site)}"
-        f"{_held(first)} ({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where})"
+        f"{_held(first)} ({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where}{handled})"
     )
 
 

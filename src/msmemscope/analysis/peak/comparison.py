@@ -141,6 +141,8 @@ class FailingStep:
         self.operator = name or ""
         self.ended = min(self.step - 1, self.bounds.ended) if self.step else 0
         """Steps that had ended before the failing one."""
+        self.later_steps = max(self.bounds.ended - max(self.step, 1), 0)
+        """Steps that ended after the failing one. A crash ends that one at most, where a module's end counts."""
         is_looked_at = pl.col("malloc_sequence") <= self.sequence
         if self.step:
             since = self.bounds.begins[max(self.step - 2 - MOST_GOOD_STEPS, 0)]
