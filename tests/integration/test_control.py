@@ -23,7 +23,7 @@ from tests.support import tool
 from tests.support.targets import SOURCES, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from msmemscope.recording import Recording
 
@@ -155,7 +155,12 @@ def test_a_folder_that_nobody_writes_to(tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_order_of_somebody_else_is_no_order(tmp_path: Path) -> None:
     """Nor is a file with other content: each has an answer that says why, and the next one is looked at."""
     obeyed = []
-    desk = OrderDesk(tmp_path, lambda process, words: obeyed.append((process, list(words))) or "")
+
+    def obey(process: int, words: Sequence[str]) -> str:
+        obeyed.append((process, list(words)))
+        return ""
+
+    desk = OrderDesk(tmp_path, obey)
     (tmp_path / "processes").write_text(f"capture\t{os.getpid()}\t/out/msmemscope_1_2_ascend\n", encoding="utf-8")
     orders = tmp_path / "orders"
     orders.mkdir()

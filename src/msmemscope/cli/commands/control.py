@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from msmemscope.launch.attaching.remote_call import AttachError
+
 
 class ControlCommand:
     """Tell a process that records to begin, stop, or change what it records.
@@ -60,7 +62,7 @@ class ControlCommand:
         return EXIT_STATUS_FAILURE if failed else 0
 
 
-def _tell_processes(given: str, words: Sequence[str]) -> tuple[list[int], list[Exception]]:
+def _tell_processes(given: str, words: Sequence[str]) -> tuple[list[int], list[AttachError]]:
     """Give an order to a process, and to those below it; those that did it, and the errors of the others."""
     from msmemscope.launch.attaching.control import checked_order, give_order
     from msmemscope.launch.attaching.remote_call import AttachError
@@ -68,7 +70,8 @@ def _tell_processes(given: str, words: Sequence[str]) -> tuple[list[int], list[E
     from msmemscope.live.capture_choice import recording_processes
 
     word, settings = checked_order(words)
-    done, failed = [], []
+    done: list[int] = []
+    failed: list[AttachError] = []
     for target in [target_process(str(number), records=True) for number in recording_processes(given)]:
         try:
             give_order(target, word, settings)
@@ -79,7 +82,7 @@ def _tell_processes(given: str, words: Sequence[str]) -> tuple[list[int], list[E
     return done, failed
 
 
-def _tell_launchers(given: str, words: Sequence[str]) -> tuple[list[int], list[Exception]]:
+def _tell_launchers(given: str, words: Sequence[str]) -> tuple[list[int], list[AttachError]]:
     """Give an order to the launchers of a folder; results as of `_tell_processes`."""
     from pathlib import Path
 
@@ -100,7 +103,7 @@ def _tell_launchers(given: str, words: Sequence[str]) -> tuple[list[int], list[E
         message = f"the order cannot be written: {error.strerror}"
         raise UsageError(message, option="PID|DIR", value=given) from error
     done = [process for answer in answers for process in answer.done]
-    failed: list[Exception] = [AttachError(failure) for answer in answers for failure in answer.failed]
+    failed: list[AttachError] = [AttachError(failure) for answer in answers for failure in answer.failed]
     if not answers:
         message = "no launcher writes there now"
         hint = "name the process: where a program has called msmemscope.start() itself, there is no launcher"
