@@ -6,6 +6,7 @@ import copy
 import gc
 
 import torch
+import torch.utils.checkpoint
 
 from . import DEVICE, is_applied
 
@@ -195,3 +196,39 @@ def first_forward() -> None:
         model(batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
+
+
+class _Recomputed(torch.nn.Module):
+    """Blocks whose activations are computed again in the backward pass, but not while the model is evaluated."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.Linear(1024, 1024, device=DEVICE) for _ in range(count))
+
+    def _block(self, place: int, value: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.blocks[place](value)) + value  # CAUSE more blocks than before
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        for place in range(len(self.blocks)):
+            if self.training:
+                recompute = torch.utils.checkpoint.checkpoint
+                value = recompute(self._block, place, value, use_reentrant=False)
+            else:
+                value = self._block(place, value)
+        return value.square().mean()
+
+
+def model_left_in_evaluation() -> None:
+    """After an evaluation the model stays in that mode, so nothing is recomputed any more (diffusers issue 9850)."""
+    model = _Recomputed(12)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for step in range(8):
+        model(torch.zeros(8192, 1024, device=DEVICE)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 4:
+            model.eval()
+            with torch.no_grad():
+                model(torch.zeros(512, 1024, device=DEVICE))
+            if is_applied("free what earlier steps freed"):
+                model.train()

@@ -251,17 +251,25 @@ def leaks_of_process(process: ProcessSummary) -> Iterator[Verdict]:
 
 
 def _said_by_failure(process: ProcessSummary) -> Callable[[Verdict], bool]:
-    """Return a test that tells whether the cause of a process's last failure already says all about a leak."""
+    """Return a test that tells whether the cause of a process's last failure already says all about a leak.
+
+    Where the program has ended with it, memory behind the last step is that of the step that failed.
+    """
+    from msmemscope.analysis.leaks.growth_outside_steps import AFTER_LAST_STEP
     from msmemscope.analysis.peak.cause_words import OF_KEPT
     from msmemscope.recording.holders import container_text
 
     result = process.overview.out_of_memory if process.overview is not None else None
     cause = result.failures[-1].cause if result is not None and result.failures else None
-    if cause is None or cause.cause not in OF_KEPT:
+    if cause is None:
         return lambda _: False
+    is_of_failed_step = cause.step > 0 and cause.later_steps == 0
+    if cause.cause not in OF_KEPT:
+        return lambda leak: is_of_failed_step and leak.text == AFTER_LAST_STEP
     held_by = cause.candidates[0].held_by
     return lambda leak: (
-        (bool(cause.site) and leak.site == cause.site)
+        (is_of_failed_step and leak.text == AFTER_LAST_STEP)
+        or (bool(cause.site) and leak.site == cause.site)
         or (bool(held_by) and container_text(leak.held_by) == container_text(held_by))
     )
 

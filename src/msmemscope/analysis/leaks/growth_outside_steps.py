@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from msmemscope.recording import Recording
 
 _OF_NO_VARIABLE: Final = rf"^(?:{OF_MODULE}|{re.escape(HELD_BY_C)})"
+AFTER_LAST_STEP: Final = "after the last step"
+"""The phase of what grows behind the last step that has ended."""
 _LONG_STEP_RATIO: Final = 4
 """A step with so many times the usual number of allocations is judged by itself."""
 
@@ -88,7 +90,7 @@ def _phases(placed: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         phases = (
             ("before the first step has ended", pl.col("first_end") <= WARM_UP_STEPS),
             *((f"within step {step}", pl.col("first_end") == step) for step in long),
-            ("after the last step", pl.col("first_end") > ended),
+            (AFTER_LAST_STEP, pl.col("first_end") > ended),
         )
         for phase, is_in_phase in phases:
             of_phase = of_group.filter(is_in_phase)

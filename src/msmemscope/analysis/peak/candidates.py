@@ -201,12 +201,34 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
         grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
-        return Candidate(Cause.BATCH_JUMP, grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
+        return Candidate(_jump(step), grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
     site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
-    return Candidate(Cause.BATCH_JUMP, own - usual_bytes, site, step.least_need_bytes)
+    return Candidate(_jump(step), own - usual_bytes, site, step.least_need_bytes)
+
+
+def _jump(step: FailingStep) -> Cause:
+    """Whether the surplus is mostly of blocks that are larger than any that their line ever had in earlier steps."""
+    line = ["python_stack_id", "name"]
+    request = pl.DataFrame(
+        {"python_stack_id": [step.failure["python_stack_id"]], "name": [step.operator], "size": [step.request_bytes]},
+        schema={"python_stack_id": step.own.schema["python_stack_id"], "name": pl.String(), "size": pl.Int64()},
+    )
+    sizes = pl.col("size").cast(pl.Int64), pl.col("name").fill_null("")
+    own = pl.concat([step.own.select("python_stack_id", *sizes), request], how="diagonal")
+    usual = (
+        step.recording.blocks.filter(
+            pl.col("malloc_sequence") < step.begin, pl.col("python_stack_id").is_in(own["python_stack_id"].implode())
+        )
+        .select("python_stack_id", *sizes)
+        .group_by(line)
+        .agg(usual=pl.col("size").max())
+    )
+    larger = own.join(usual, on=line, how="left").filter(pl.col("size") >= LEAST_JUMP * pl.col("usual"))
+    is_larger = int(larger["size"].sum()) * 2 >= int(own["size"].sum())
+    return Cause.BATCH_JUMP if is_larger else Cause.MORE_BLOCKS
 
 
 def _larger_than_before(step: FailingStep) -> Candidate | None:

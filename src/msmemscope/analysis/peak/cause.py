@@ -187,7 +187,7 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
 def _named_first(candidates: Iterable[Candidate | None]) -> list[Candidate]:
     """Return candidates by their bytes; a kind of use that is most of a surplus stands before the surplus."""
     found = _by_bytes(candidates)
-    surplus = next((one for one in found if one.cause is Cause.BATCH_JUMP), None)
+    surplus = next((one for one in found if one.cause in {Cause.BATCH_JUMP, Cause.MORE_BLOCKS}), None)
     if surplus is None:
         return found
     least = surplus.freed_bytes * _LEAST_OF_SURPLUS

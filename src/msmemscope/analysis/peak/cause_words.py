@@ -30,6 +30,7 @@ class Remedy(str, Enum):
     RELEASE_MODEL = "release the other model first"
     BOUND_CACHE = "bound the cache"
     SMALLER_BATCH = "lower the batch"
+    FEWER_BLOCKS = "free what earlier steps freed"
     LIGHTER_OPTIMIZER = "shard or lighten the optimizer"
     RELEASE_LOADED = "let go of what was loaded"
     CHECKPOINT_ON_HOST = "copy to the host one by one"
@@ -67,6 +68,7 @@ class Cause(str, Enum):
     CYCLES = "reference cycles", Remedy.COLLECT_GARBAGE, "leaks"
     KV_CACHE = "KV cache", Remedy.BOUND_CACHE, "growth"
     BATCH_JUMP = "batch jump", Remedy.SMALLER_BATCH
+    MORE_BLOCKS = "more blocks than before", Remedy.FEWER_BLOCKS
     OPTIMIZER_STATE = "optimizer state", Remedy.LIGHTER_OPTIMIZER, "decompose"
     CHECKPOINT = "checkpoint", Remedy.CHECKPOINT_ON_HOST
     WORKSPACE = "workspace", Remedy.SMALLER_WORKSPACE
@@ -104,6 +106,9 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.CYCLES: "Reference cycles: {size}{blocks} wait for the garbage collector{share}{needed}.",
     Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended{needed}.",
     Cause.BATCH_JUMP: "Batch jump: {size} more than the same lines had asked for before{needed}.",
+    Cause.MORE_BLOCKS: (
+        "More blocks than before: {size} more than an earlier step ever had, in blocks that are mostly no larger{needed}."
+    ),
     Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer{needed}.",
     Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy{needed}.",
     Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it{needed}.",
@@ -187,6 +192,10 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.KV_CACHE: "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.",
     Cause.BATCH_JUMP: (
         "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
+    ),
+    Cause.MORE_BLOCKS: (
+        "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
+        "filled."
     ),
     Cause.OPTIMIZER_STATE: (
         "Shard the optimizer's state over devices (ZeRO, FSDP), take an optimizer with less of it, or move it to the host."

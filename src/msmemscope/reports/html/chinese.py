@@ -282,6 +282,9 @@ CHINESE_TEXTS: Final = {
     "leak": "泄漏",
     "KV cache": "KV 缓存",
     "batch jump": "批次突增",
+    "more blocks than before": "内存块比之前多",
+    "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
+    "filled.": "批次没有变大。请检查: 重计算或 torch.no_grad() 是否没有生效, 循环是否变长, 是否有列表不断加入张量。",
     "kept by the program": "程序保留",
     "kept by an exception": "异常保留",
     "reference cycles": "循环引用",

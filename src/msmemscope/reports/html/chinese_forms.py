@@ -253,6 +253,9 @@ CHINESE_FORMS: Final = {
     "Reference cycles: {size}[ in {count} blocks] wait for the garbage collector[ ({number} % of what was in use)]{said}": "循环引用: {size}[, {count} 个内存块][ (占使用量的 {number} %)] 等待垃圾回收{said}",
     "{size} in {count} blocks": "{count} 个内存块, 共 {size}",
     "Second model: another model beside this one has {size}{said}": "第二个模型: 除此模型外另一个模型占用 {size}{said}",
+    "More blocks than before: {size} more than an earlier step ever had, in blocks that are mostly no larger{said}": (
+        "内存块比之前多: 比之前任何一步的最大值多 {size}, 而其中大部分内存块并没有变大{said}"
+    ),
     "Batch jump: {size} more than the same lines had asked for before{said}": "批次突增: 比相同的行之前请求的多 {size}{said}",
     "Batch jump: behind step {first} the program had asked for {size} more than that step ever had{said}": (
         "批次突增: 第 {first} 步之后程序请求的比该步最多时还多 {size}{said}"
