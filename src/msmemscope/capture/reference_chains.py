@@ -6,6 +6,7 @@ stand in for others. They are not asked to be iterated either, or to be shown in
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import re
 import types
@@ -28,6 +29,9 @@ _PLAIN_MODULES = ("builtins", "collections", "types", "functools", "_thread", "t
 _NEWEST = 1000
 """Entries of a list or dictionary that are looked at first: what leaks is among the newest, whatever else there is."""
 _NAMELESS = object()
+_CONTEXT = contextvars.Context
+_MOST_OF_TREE = 12
+"""References from a context to the value of a variable, at most: a tree of 2**35 variables is as deep."""
 _PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
 """How modules of torch keep what the program calls their attributes."""
 _REGISTERED = re.compile(r"[.]_(parameter|buffer)s\['\w+'\]$")
@@ -126,9 +130,20 @@ def _step(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tup
         )
         name = _name_in(_native.frame_locals(frame), child) if frame is not None else "(local)"
         return f"({parent.__name__}).{name}", _through_cell(path, place)
+    if type(parent) is _CONTEXT:
+        return _step_of_context(path, place)
     if _is(parent, types.TracebackType):
         return (_ARROW + child.f_code.co_name if _is(child, types.FrameType) else ""), 1
     return _step_of_instance(path, place)
+
+
+def _step_of_context(path: Sequence[Any], place: int) -> tuple[str, int]:
+    """A context keeps values of its variables in a tree, whose nodes have no names."""
+    for variable, value in path[place].items():
+        for further in range(place + 1, min(place + _MOST_OF_TREE, len(path) - 1) + 1):
+            if path[further] is value:
+                return f"[{variable.name}]", further - place
+    return _ARROW, 1
 
 
 def _through_cell(path: Sequence[Any], place: int) -> int:

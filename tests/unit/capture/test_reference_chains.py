@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import gc
 from typing import Any
 
 import pytest
@@ -48,3 +50,21 @@ def test_a_list_with_places_is_gone_through_once_for_a_search(monkeypatch: pytes
     texts = [chain_text([variables, entries, one], {id(variables): "main"}, known) for one in entries[:2]]
     assert texts == ["main.kept[0; 2 of at most 5]", "main.kept[1; 2 of at most 5]"]
     assert counted == [5]
+
+
+@pytest.mark.parametrize("others", [0, 1000])
+def test_a_value_of_a_context_is_named_by_its_variable(others: int) -> None:
+    """However deep the tree is that keeps it."""
+    wanted = object()
+    context = contextvars.Context()
+    for number in range(others):
+        context.run(contextvars.ContextVar(f"other_{number}").set, number)
+    context.run(contextvars.ContextVar("current").set, wanted)
+    paths = [[context]]
+    while paths[0][-1] is not wanted:
+        path = paths.pop(0)
+        paths.extend(
+            [*path, one] for one in gc.get_referents(path[-1]) if one is wanted or "hamt" in type(one).__name__
+        )
+    variables = {"kept": context}
+    assert chain_text([variables, *paths[0]], {id(variables): "main"}, {}) == "Context[current], from main.kept"
