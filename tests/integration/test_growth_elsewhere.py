@@ -62,6 +62,31 @@ if __name__ == "__main__":
         optimizer.zero_grad()
 """
 
+MANAGER = """\
+import multiprocessing, time
+import numpy as np, torch
+
+if __name__ == "__main__":
+    with multiprocessing.Manager() as manager:
+        decoded = manager.dict()
+        for number in range(300):
+            decoded[number] = np.full(75_000, number, np.float32)
+            time.sleep(0.02)
+        print(torch.tensor(decoded[5]).sum().item())
+"""
+
+COPIED_ON_WRITE = """\
+import time
+import numpy as np
+
+np.zeros((40_000, 1024), np.float32).tofile("features.bin")
+features = np.memmap("features.bin", np.float32, "c", shape=(40_000, 1024))
+for start in range(0, 40_000, 100):
+    features[start : start + 100] += 1.0
+    rows = [str(number) * 200 for number in range(start, start + 400)]
+    time.sleep(0.02)
+"""
+
 CYCLES = """\
 import gc, sys, torch
 from torch import nn
@@ -133,3 +158,19 @@ def test_trials_that_wait_for_the_garbage_collector(tmp_path: Path) -> None:
     assert "in a reference cycle through" in screen
     assert "LambdaLR.lr_lambdas[0]" in screen
     assert "nothing found" in first_screen(tmp_path, CYCLES)
+
+
+@nightly
+def test_a_process_that_others_keep_memory_in(tmp_path: Path) -> None:
+    """It is forked from one with torch, and has no tensors itself."""
+    screen = first_screen(tmp_path, MANAGER)
+    assert "host memory: 8" in screen
+    assert "multiprocessing/connection.py" in screen
+
+
+@nightly
+def test_pages_that_are_copied_when_they_are_written(tmp_path: Path) -> None:
+    """Nobody allocates them: that memory rose is said, and nothing is ruled out."""
+    screen = first_screen(tmp_path, COPIED_ON_WRITE)
+    assert screen.startswith("msmemscope: growth not judged: host memory rose by 15")
+    assert "steady growth" not in screen

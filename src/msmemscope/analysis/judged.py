@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msmemscope.analysis.recorded import Need
 from msmemscope.model.devices import CPU_WORD, KIND_NAMES, DeviceKind
 from msmemscope.model.sources import DEVICE_SOURCES
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -68,6 +69,13 @@ def leaks_not_judged(found: LeakOverview) -> tuple[NotJudged, ...]:
 def _of_host_memory(found: LeakOverview) -> Iterator[NotJudged]:
     if found.is_of_host_alone and found.host_growth is None:
         yield NotJudged(LEAKS, "too few samples of host memory were taken")
+    if found.host_growth is not None and found.host_growth.unexplained_bytes:
+        rise = format_bytes(found.host_growth.unexplained_bytes)
+        yield NotJudged(
+            GROWTH,
+            f"host memory rose by {rise} over the run, and sampled allocations explain little of it: pages of a file that is "
+            "mapped copy-on-write, for example",
+        )
     if found.host_rise is not None:
         yield NotJudged(GROWTH, found.host_rise.reason)
 

@@ -90,11 +90,16 @@ def grown_and_no_leak(processes: Sequence[ProcessSummary]) -> tuple[str, ...]:
 def _looked_at(processes: Sequence[ProcessSummary]) -> list[str]:
     """The subjects that were looked for in some processes without findings."""
     looked = []
+    host = [process.leaks.host_growth for process in processes if process.leaks and process.leaks.host_growth]
+    has_risen = any(one.unexplained_bytes for one in host)
     judged = [process.leaks.step_leaks for process in processes if process.leaks and process.judges_leaks]
     if judged:
         steps = max(0 if one.remarks else one.steps_ended for one in judged)
-        looked.append(f"no leak over {counted(steps, 'step')}" if steps else "no growth over the run")
-    if any(process.leaks is not None and process.leaks.host_growth is not None for process in processes):
+        if steps:
+            looked.append(f"no leak over {counted(steps, 'step')}")
+        elif not has_risen:
+            looked.append("no growth over the run")
+    if host and not has_risen:
         looked.append("no steady growth of host memory")
     if any(process.reserved is not None and process.reserved.is_judged for process in processes):
         looked.append("no idle reserve")

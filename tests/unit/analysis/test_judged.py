@@ -14,8 +14,9 @@ from msmemscope.analysis.judged import (
     together,
 )
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
-from msmemscope.analysis.leaks.overview import find_leaks
+from msmemscope.analysis.leaks.overview import find_leaks, subject_of
 from msmemscope.analysis.recorded import Recorded
+from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
 
 if TYPE_CHECKING:
@@ -155,3 +156,23 @@ def test_one_reason_is_said_once() -> None:
     assert [one.sentence for one in together(some)] == [
         "leaks and failed allocations not judged: --events= selects nothing"
     ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "facts", "is_of_host"),
+    [
+        ({EventKind.HOST_SAMPLE: 12}, {"observed.torch_cpu": ("libc10",)}, True),
+        ({EventKind.HOST_SAMPLE: 11}, {"observed.torch_cpu": ("libc10",)}, False),
+        ({EventKind.HOST_SAMPLE: 12}, {"observed.hal": ("libascend_hal",)}, False),
+        ({EventKind.HOST_SAMPLE: 12, EventKind.MALLOC: 1}, {}, False),
+        ({EventKind.HOST_MEMORY: 1}, {}, True),
+        ({}, {}, False),
+    ],
+)
+def test_a_process_without_tensors_is_judged_by_its_host_memory(
+    counts: dict[int, int],
+    facts: dict[str, tuple[str, ...]],
+    is_of_host: bool,  # noqa: FBT001
+) -> None:
+    """Also one that is forked from a process with torch, if enough of its own memory was sampled."""
+    assert (subject_of(Recorded(counts, facts)).title == "Growth of host memory") is is_of_host

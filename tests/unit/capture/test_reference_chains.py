@@ -58,8 +58,8 @@ def test_a_value_of_a_context_is_named_by_its_variable(others: int) -> None:
     wanted = object()
     context = contextvars.Context()
     for number in range(others):
-        context.run(contextvars.ContextVar(f"other_{number}").set, number)
-    context.run(contextvars.ContextVar("current").set, wanted)
+        context.run(contextvars.ContextVar[object](f"other_{number}").set, number)
+    context.run(contextvars.ContextVar[object]("current").set, wanted)
     paths = [[context]]
     while paths[0][-1] is not wanted:
         path = paths.pop(0)

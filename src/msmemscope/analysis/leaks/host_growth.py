@@ -77,7 +77,7 @@ _STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
 """Stretches of a run without steps. The line must go on in each of the first ones, or in each of the second ones."""
 _LEAST_OF_STRETCH: Final = 0.05
 """Of the line's memory, in each of them."""
-_LEAST_SAMPLES: Final = 12
+LEAST_SAMPLES: Final = 12
 """By which growth is known that no steps show."""
 _LEAST_OF_GROWTH: Final = 1 / 2
 """Of the growth of the process, that the line must have made then."""
@@ -133,6 +133,8 @@ class HostGrowth:
     """Whether it is memory that processes share, or files in memory."""
     container: GrowingContainer | None = None
     """The container of the program that keeps it; None where none is known."""
+    unexplained_bytes: int = 0
+    """By which it rose over the run without steps, where samples explain little of that: it is not called growing then."""
 
     @property
     def is_over_steps(self) -> bool:
@@ -361,7 +363,10 @@ def _growth_over_time(recording: Recording, samples: HostSamples) -> HostGrowth 
     site = None if live.rows.is_empty() else _line_of(recording, live, growth)
     # Memory of many lines that nothing collects is a long set-up, as far as anybody can tell.
     is_explained = site is not None or container_behind(recording, growth, _LEAST_KEPT) is not None
-    return dataclasses.replace(found, site=site, is_growing=is_explained)
+    is_sampled = live.total_bytes >= _LEAST_EXPLAINED * growth
+    return dataclasses.replace(
+        found, site=site, is_growing=is_explained, unexplained_bytes=0 if is_explained or is_sampled else growth
+    )
 
 
 def _without_gaps(stretches: list[Bytes]) -> list[Bytes]:
@@ -386,7 +391,7 @@ def _growth_of_the_run(
     _, imported = imports_of_frameworks(recording)
     begin = int(imported[-1]) if imported.len() else 0
     figures = host_figures(recording).filter(pl.col("kind") == EventKind.HOST_MEMORY, pl.col("sequence") >= begin)
-    if figures.is_empty() or samples.rows.height < _LEAST_SAMPLES:
+    if figures.is_empty() or samples.rows.height < LEAST_SAMPLES:
         return None
     # A program gives its memory back when its main function returns: the end is the moment with most of it.
     end = samples.most_alive()
@@ -401,7 +406,7 @@ def _growth_of_the_run(
     made = _made_in_stretches(recording, every, of_line)
     is_growing = (
         any((made[part] >= _LEAST_OF_STRETCH * made.sum()).all() for part in _STRETCHES_OF_A_LINE)
-        and site.samples >= _LEAST_SAMPLES
+        and site.samples >= LEAST_SAMPLES
         and site.live_bytes >= max(LEAST_HOST_GROWTH_BYTES, _LEAST_OF_GROWTH * growth)
     )
     # Untouched mappings take no memory: of shared memory the kernel's figure alone counts.

@@ -15,7 +15,13 @@ from msmemscope.analysis.leaks.driver_leaks import DriverLeaks, find_driver_leak
 from msmemscope.analysis.leaks.fluctuation import Fluctuation, find_fluctuation
 from msmemscope.analysis.leaks.growth import SlowLeaks, find_slow_leaks
 from msmemscope.analysis.leaks.growth_outside_steps import find_growth_outside_steps
-from msmemscope.analysis.leaks.host_growth import HostGrowth, HostRise, find_host_growth, rise_over_few_steps
+from msmemscope.analysis.leaks.host_growth import (
+    LEAST_SAMPLES,
+    HostGrowth,
+    HostRise,
+    find_host_growth,
+    rise_over_few_steps,
+)
 from msmemscope.analysis.leaks.net_growth import rules_out_growth
 from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_growth
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
@@ -47,12 +53,16 @@ def subject_of(recorded: Recorded) -> Subject:
     Args:
         recorded: The contents of the recording.
     """
-    has_blocks = recorded.counts.get(EventKind.MALLOC, 0) > 0
-    has_tensors = has_blocks or any(
-        f"observed.{source}" in recorded.facts for source in CPU_SOURCES.union(*DEVICE_SOURCES.values())
-    )
-    has_host = any(recorded.counts.get(kind, 0) for kind in (EventKind.HOST_SAMPLE, EventKind.HOST_MEMORY))
-    return _HOST_SUBJECT if has_host and not has_tensors else SUBJECT
+    if recorded.counts.get(EventKind.MALLOC, 0):
+        return SUBJECT
+    observed = {
+        source for source in CPU_SOURCES.union(*DEVICE_SOURCES.values()) if f"observed.{source}" in recorded.facts
+    }
+    samples = recorded.counts.get(EventKind.HOST_SAMPLE, 0)
+    # A process that is forked from one with torch can have other work: a manager of multiprocessing.
+    is_of_host = not observed or (observed <= CPU_SOURCES and samples >= LEAST_SAMPLES)
+    has_host = samples > 0 or recorded.counts.get(EventKind.HOST_MEMORY, 0) > 0
+    return _HOST_SUBJECT if has_host and is_of_host else SUBJECT
 
 
 @dataclasses.dataclass(frozen=True)

@@ -139,6 +139,8 @@ CHINESE_FORMS: Final = {
     "{device} not observed: {reason}": "未观察 {device}: {reason}",
     "{option} leaves [it][them] out": "{option} 没有选择它",
     "{name} step[s] ha[s][ve] ended, at least {more} are needed": "结束了 {name} 步, 至少需要 {more} 步",
+    "host memory rose by {size} over the run, and sampled allocations explain little of it: pages of a file that is mapped "
+    "copy-on-write, for example": "主机内存在运行期间增长 {size}, 采样的分配只能解释其中一小部分: 例如以写时复制方式映射的文件的页",
     "host memory outside of tensors rose by {size} over {count} step[s][, most of it at {site}]; at least {more} are needed": (
         "张量之外的主机内存在 {count} 步内增长 {size}[, 大部分位于 {site}]; 至少需要 {more} 步"
     ),
