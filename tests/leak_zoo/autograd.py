@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 import msmemscope
@@ -106,4 +108,50 @@ def state_across_steps_detached() -> None:
     state = torch.zeros(8, 32, device=DEVICE)
     for _ in range(STEPS):
         state = torch.tanh(state.detach() @ weight)
+        msmemscope.step()
+
+
+def results_in_context() -> None:
+    """The graph of each result holds the result, where no garbage collector looks (pytorch issue 25340)."""
+
+    class _Attention(torch.autograd.Function):
+        """Keeps its results in attributes of its context, which save_for_backward() would do without a cycle."""
+
+        @staticmethod
+        def forward(context: Any, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            scores = value.exp()  # LEAK
+            total = scores + value  # LEAK
+            context.scores, context.total = scores, total
+            return scores, total
+
+        @staticmethod
+        def backward(context: Any, of_scores: torch.Tensor, of_total: torch.Tensor) -> torch.Tensor:
+            return of_scores * context.scores + of_total
+
+    weight = _weight()
+    for _ in range(STEPS):
+        scores, total = _Attention.apply(weight)
+        (scores + total).sum().backward()
+        weight.grad = None
+        msmemscope.step()
+
+
+def gradient_with_graph() -> None:
+    """A leaf and its gradient hold each other after backward(create_graph=True) (pytorch issue 7343)."""
+    weight = _weight()
+    for _ in range(STEPS):
+        data = torch.ones(16, 32, device=DEVICE)  # LEAK
+        data.requires_grad_()
+        loss = (data @ weight).square().sum()  # LEAK
+        loss.backward(create_graph=True)  # LEAK
+        weight.grad = None
+        msmemscope.step()
+
+
+def history_of_leaves() -> None:
+    """A sum with a graph over the leaves of all steps."""
+    history = torch.zeros((), device=DEVICE)
+    for _ in range(STEPS):
+        positions = torch.ones(16, 32, device=DEVICE)  # LEAK
+        history = history + positions.requires_grad_().sum()
         msmemscope.step()

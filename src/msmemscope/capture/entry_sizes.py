@@ -22,6 +22,8 @@ _INNER = 8
 _DEEPEST = 7
 _MOST_REFERENCES = 12
 """References to an object that one container and this search have, at most."""
+_OWN_REFERENCES = 2
+"""References to an object that is counted: of a variable here, and of the function that counts."""
 _COLLECTED_BYTES = 16
 """In front of each object that the garbage collector follows."""
 _MOST_REFERENTS = 64
@@ -61,16 +63,21 @@ def facts_of_entries(container: Any) -> EntryFacts:
     if kind is dict:
         pairs = [newest[place : place + 2] for place in range(0, len(newest), 2)]
         name = " to ".join(type(one).__name__ for one in pairs[0]) if pairs else ""
-        mean = sum(_size(key, 1) + _size(value, 1, _class_of(value)) for key, value in pairs) / max(len(pairs), 1)
+        mean = sum(_size_of_pair(key, value) for key, value in pairs) / max(len(pairs), 1)
     else:
         name = type(newest[0]).__name__ if newest else ""
-        mean = sum(_size(one, 1, _class_of(one)) for one in newest) / max(len(newest), 1)
+        mean = sum(_size(one, 1, _class_of(one), set()) for one in newest) / max(len(newest), 1)
     return EntryFacts(name, own + round(mean * _length(container, kind)))
 
 
 def size_of_object(value: Any) -> int:
     """Estimate the memory of an object with what it alone keeps, without other objects of its class, in bytes."""
-    return _size(value, 0, _class_of(value))
+    return _size(value, 0, _class_of(value), set())
+
+
+def _size_of_pair(key: Any, value: Any) -> int:
+    seen: set[int] = set()
+    return _size(key, 1, None, seen) + _size(value, 1, _class_of(value), seen)
 
 
 def _class_of(value: Any) -> type | None:
@@ -97,26 +104,29 @@ def _newest(container: Any, kind: Any, most: int = _SAMPLED) -> list[Any]:
     return list(itertools.islice(begin(container), most))
 
 
-def _size(value: Any, depth: int, counted: type | None = None) -> int:
+def _size(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
     """Estimate the memory of a value.
 
     Args:
         value: Any object.
         depth: Steps from the one that was asked for.
         counted: Within it, objects of this class count nothing.
+        seen: The ids of what was counted already: an entry can refer to an object in several ways.
     """
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
     if depth and (sys.getrefcount(value) > _MOST_REFERENCES or issubclass(type(value), _NEVER_DATA)):
         return 0
     kind = _plain_type(value)
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     if array is not None and issubclass(type(value), array):
-        is_own = vars(array)["base"].__get__(value) is None
-        return _rounded(_BASIC_SIZE.__get__(type(value))) + (vars(array)["nbytes"].__get__(value) if is_own else 0)
+        return _rounded(_BASIC_SIZE.__get__(type(value))) + _bytes_of_array(value, array, depth)
     mapping = getattr(sys.modules.get("mmap"), "mmap", None)
     if mapping is not None and issubclass(type(value), mapping):
         return _rounded(_BASIC_SIZE.__get__(type(value))) + _mapped_bytes(value, mapping)
     if kind is object:
-        return _size_of_object(value, depth, counted)
+        return _size_of_object(value, depth, counted, seen)
     own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
     if depth >= _DEEPEST:
         return _rounded(own)
@@ -124,9 +134,20 @@ def _size(value: Any, depth: int, counted: type | None = None) -> int:
         inner = _newest(value, kind, _INNER)
         length = _length(value, kind) * (2 if kind is dict else 1)
         return _rounded(own) + round(
-            sum(_size_within(one, depth + 1, counted) for one in inner) / max(len(inner), 1) * length
+            sum(_size_within(one, depth + 1, counted, seen) for one in inner) / max(len(inner), 1) * length
         )
     return _rounded(own)
+
+
+def _bytes_of_array(value: Any, array: type, depth: int) -> int:
+    """The data of an array; of a view its part of the whole array, which all views of it keep."""
+    base = vars(array)["base"].__get__(value)
+    if base is None:
+        size: int = vars(array)["nbytes"].__get__(value)
+        return size
+    if depth >= _DEEPEST:
+        return 0
+    return _size(base, depth + 1, None, set()) // max(sys.getrefcount(base) - _OWN_REFERENCES, 1)
 
 
 def _mapped_bytes(value: Any, mapping: Any) -> int:
@@ -137,11 +158,11 @@ def _mapped_bytes(value: Any, mapping: Any) -> int:
     return length
 
 
-def _size_within(value: Any, depth: int, counted: type | None) -> int:
-    return 0 if type(value) is counted else _size(value, depth, counted)
+def _size_within(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
+    return 0 if type(value) is counted else _size(value, depth, counted, seen)
 
 
-def _size_of_object(value: Any, depth: int, counted: type | None) -> int:
+def _size_of_object(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
     """That of an object of any class, by what the garbage collector follows: attributes, variables of frames."""
     own: int = _BASIC_SIZE.__get__(type(value))  # object.__sizeof__ takes any field of a frame for its length
     # A view refers to memory that is somebody else's.
@@ -150,7 +171,7 @@ def _size_of_object(value: Any, depth: int, counted: type | None) -> int:
     referents = [one for one in gc.get_referents(value)[:_MOST_REFERENTS] if not issubclass(type(one), _OF_PROGRAM)]
     if not any(type(one) is dict for one in referents):
         own += 8 * len(referents) + 32  # since Python 3.11 an object has its values alone, and no dictionary
-    return _rounded(own + _COLLECTED_BYTES) + sum(_size_within(one, depth + 1, counted) for one in referents)
+    return _rounded(own + _COLLECTED_BYTES) + sum(_size_within(one, depth + 1, counted, seen) for one in referents)
 
 
 def _rounded(size: int) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msmemscope import _native
 from msmemscope.capture.reference_chains import chain_text, cycle_text, with_end
 from msmemscope.capture.search_roots import SearchRoots
-from msmemscope.model.holders import AUTOGRAD_GRAPH, HELD_BY_C, IN_CYCLE
+from msmemscope.model.holders import AUTOGRAD_GRAPH, HELD_BY_C, IN_CYCLE, OF_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -118,8 +118,38 @@ class HolderSearch:
                 yield from ((one, f"{with_end(text, suffix)}{behind_it}") for one, suffix in held.items())
             missing -= held.keys()
         del found
+        if is_complete and missing:
+            found_in_graphs = self._in_own_graphs(gc.get_objects(), missing, reached)
+            missing -= found_in_graphs.keys()
+            yield from found_in_graphs.items()
         if is_complete:
             yield from ((address, HELD_BY_C) for address in missing)
+
+    def _in_own_graphs(self, everything: list[Any], missing: set[int], reached: set[int]) -> dict[int, str]:
+        """Blocks of tensors whose graph refers to them. The garbage collector does not see these references.
+
+        There are two kinds. A function of the program keeps its result in an attribute of its context. A gradient has a
+        graph because of create_graph=True.
+        """
+        torch = sys.modules["torch"]
+        nodes = torch._C._FunctionBase  # noqa: SLF001 - no public name
+        kinds, plain = _with_subclasses(self._tensor), (self._tensor, torch.nn.Parameter)
+        found: dict[int, str] = {}
+        for one in everything:
+            kind = type(one)
+            if issubclass(kind, nodes) and not issubclass(kind, type):
+                for name, value in list(vars(one).items()):
+                    held = value if type(value) in {list, tuple} else (value,)
+                    for tensor in held:
+                        if type(tensor) in kinds and (address := self._address_of(tensor)) in missing:
+                            found[address] = f"{kind.__name__}.{name}{OF_ITSELF}"
+            elif kind in plain and id(one) not in reached and one.is_leaf:
+                gradient = one.grad
+                if gradient is not None and gradient.grad_fn is not None:
+                    for tensor, name in ((one, "tensor with a gradient"), (gradient, "gradient")):
+                        if (address := self._address_of(tensor)) in missing:
+                            found[address] = f"{name}{OF_ITSELF}: backward(create_graph=True)"
+        return found
 
     def _text(self, path: list[Any]) -> str:
         """The chain of a path; empty where names have taken their time."""
@@ -186,6 +216,10 @@ def _saved_by(node: Any, kind: type[Any], names_of: dict[type[Any], list[str]]) 
             data = getattr(one, "data", None)
             if issubclass(type(data), kind):
                 yield data
+    # A leaf's own node keeps the leaf.
+    leaf = getattr(node, "variable", None)
+    if issubclass(type(leaf), kind):
+        yield leaf
 
 
 def _array_bases() -> list[tuple[type[Any], Any]]:

@@ -115,7 +115,7 @@ def _step(path: Sequence[Any], place: int, filled_places: dict[int, int]) -> tup
     if _is(parent, types.FunctionType):
         return _step_of_function(path, place)
     if _is(parent, types.MethodType):
-        return (f"{parent.__name__}.__self__", 1)
+        return (f"{_ARROW if place else ''}{parent.__name__}.__self__", 1)
     if _is(parent, dict):
         return _step_of_dictionary(path, place, filled_places)
     if _is(parent, list, tuple, deque):

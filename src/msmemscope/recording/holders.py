@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from msmemscope.model.events import EventKind
-from msmemscope.model.holders import BEFORE_BOUND, BOUNDED_INDEX
+from msmemscope.model.holders import BEFORE_BOUND, BOUNDED_INDEX, IN_CYCLE
 from msmemscope.recording.once_per_recording import once_per_recording
 from msmemscope.units import format_bytes
 
@@ -29,14 +29,39 @@ _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 @once_per_recording
 def block_holders(recording: Recording) -> pl.DataFrame:
-    """Return the chain that was found last for each block, of HOLDER_SCHEMA."""
+    """Return the chain that was found last for each block, of HOLDER_SCHEMA.
+
+    As a process ends, its functions have ended, and what their variables held is in cycles at most. So such a cycle
+    does not count where an earlier search has found a variable that leads to an object of this kind.
+    """
     names = recording.strings.select(name_id="id", held_by="text")
-    return (
+    found = (
         recording.events.filter(pl.col("kind") == EventKind.HOLDER)
-        .select("name_id", malloc_sequence="extra")
-        .unique("malloc_sequence", keep="last", maintain_order=True)
+        .select("name_id", "sequence", malloc_sequence="extra")
         .join(names, on="name_id", how="inner", maintain_order="left")
-        .select(HOLDER_SCHEMA.names())
+    )
+    ended = recording.steps["end_sequence"].max()
+    if isinstance(ended, int):
+        found = _without_late_cycles(found, ended)
+    return found.unique("malloc_sequence", keep="last", maintain_order=True).select(HOLDER_SCHEMA.names())
+
+
+def _without_late_cycles(found: pl.DataFrame, ended: int) -> pl.DataFrame:
+    """Give chains through cycles that were found behind an event the beginning of earlier chains to the same object."""
+    # The object with the block stands before the first comma, the way to it from a variable behind it.
+    parts = found.with_columns(
+        pl.col("held_by").str.extract(r"^([^,]*)", 1).alias("object"),
+        pl.col("held_by").str.extract(r"^[^,]*(, .*)$", 1).alias("way"),
+        is_cycle=pl.col("held_by").str.contains(IN_CYCLE, literal=True),
+    ).with_columns(alike=container_of(pl.col("object")))
+    early = (
+        parts.filter(~pl.col("is_cycle") & (pl.col("sequence") <= ended))
+        .unique("alike", keep="last", maintain_order=True)
+        .select("alike", pl.col("way").fill_null("").alias("way_before"))
+    )
+    is_late = pl.col("is_cycle") & (pl.col("sequence") > ended) & pl.col("way_before").is_not_null()
+    return parts.join(early, on="alike", how="left", maintain_order="left").with_columns(
+        held_by=pl.when(is_late).then(pl.col("object") + pl.col("way_before")).otherwise("held_by")
     )
 
 

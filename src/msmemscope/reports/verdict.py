@@ -237,11 +237,37 @@ def verdicts_of_process(process: ProcessSummary) -> Iterator[Verdict]:
     yield from _out_of_memory(process)
     yield from _overwritten(process)
     is_said = _said_by_failure(process)
-    yield from (leak for leak in leaks_of_process(process) if not is_said(leak))
+    yield from _by_line(leak for leak in leaks_of_process(process) if not is_said(leak))
     yield from _host_memory(process)
     yield from _declared_writes(process)
     yield from _reserved(process)
     yield from _inefficient(process)
+
+
+def _by_line(leaks: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Put together what a line of one process leaks, by whatever way it is reached."""
+    from msmemscope.recording.holders import common_chain, container_text
+
+    lines: dict[tuple[VerdictKind, str, int, int], Verdict] = {}
+    for one in leaks:
+        if one.known_sentence:
+            yield one
+            continue
+        key = (one.kind, one.site, one.pool, one.device)
+        known = lines.get(key)
+        if known is None:
+            lines[key] = one
+            continue
+        worst = max(known, one, key=lambda verdict: verdict.size_bytes)
+        is_same = bool(worst.held_by) and container_text(known.held_by) == container_text(one.held_by)
+        lines[key] = dataclasses.replace(
+            worst,
+            size_bytes=known.size_bytes + one.size_bytes,
+            block_count=known.block_count + one.block_count,
+            growth_bytes=known.growth_bytes + one.growth_bytes,
+            held_by=common_chain([known.held_by, one.held_by]) if is_same else worst.held_by,
+        )
+    yield from lines.values()
 
 
 def leaks_of_process(process: ProcessSummary) -> Iterator[Verdict]:

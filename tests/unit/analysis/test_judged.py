@@ -161,8 +161,9 @@ def test_one_reason_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("counts", "facts", "is_of_host"),
     [
-        ({EventKind.HOST_SAMPLE: 12}, {"observed.torch_cpu": ("libc10",)}, True),
-        ({EventKind.HOST_SAMPLE: 11}, {"observed.torch_cpu": ("libc10",)}, False),
+        ({EventKind.HOST_SAMPLE: 12}, {"observed.torch_cpu": ("libc10",), "setting.devices": ("cuda,cpu",)}, True),
+        ({EventKind.HOST_SAMPLE: 12}, {"observed.torch_cpu": ("libc10",), "setting.devices": ("npu",)}, False),
+        ({EventKind.HOST_SAMPLE: 11}, {"observed.torch_cpu": ("libc10",), "setting.devices": ("cpu",)}, False),
         ({EventKind.HOST_SAMPLE: 12}, {"observed.hal": ("libascend_hal",)}, False),
         ({EventKind.HOST_SAMPLE: 12, EventKind.MALLOC: 1}, {}, False),
         ({EventKind.HOST_MEMORY: 1}, {}, True),

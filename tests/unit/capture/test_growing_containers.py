@@ -189,6 +189,30 @@ def test_mapped_memory_counts_as_its_owner_s() -> None:
     assert facts_of_entries(with_views).total_bytes < 1 << 16
 
 
+def test_views_keep_their_whole_array() -> None:
+    """One of them alone, and several together, whichever entries they are in."""
+    arrays = [np.zeros(40_000) for _ in range(20)]
+    pairs = [(array[:10], array[-10:]) for array in arrays]
+    arrays.clear()
+    assert facts_of_entries(pairs).total_bytes == pytest.approx(20 * 320_000, rel=0.02)
+    firsts = [first for first, _ in pairs]
+    pairs.clear()
+    assert facts_of_entries(firsts).total_bytes == pytest.approx(20 * 320_000, rel=0.02)
+
+
+class _Reply:
+    """Refers to its text in two ways."""
+
+    def __init__(self, number: int) -> None:
+        self.body = f"{number:08d}" * 12_500
+        self.parsed = {"raw": self.body}
+
+
+def test_an_object_that_an_entry_has_twice_counts_once() -> None:
+    """As a task has what its context and its coroutine have."""
+    assert facts_of_entries([_Reply(number) for number in range(20)]).total_bytes == pytest.approx(2_000_000, rel=0.02)
+
+
 def test_what_others_have_too_counts_nothing() -> None:
     """A text that all entries share would stay without the container."""
     text = _strings(1)

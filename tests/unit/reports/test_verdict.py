@@ -97,3 +97,38 @@ def test_a_leak_that_is_the_cause_of_a_failure_is_not_said_again(holders: list[s
     assert ": leak, " in failure.known_sentence
     assert [leak.site for leak in leaks] == others
     assert process.leaked_bytes >= len(holders) * 17 * (8 << 20)
+
+
+def test_a_line_that_is_reached_in_two_ways_grows_by_both() -> None:
+    """One line of the program, called from two others: its bytes and its growth are those of both."""
+    trace = Trace()
+    for step in range(20):
+        for line in (1, 2):
+            block = trace.malloc(8 << 20, f"/app/record.py(9): record\n/app/train.py({line}): step")
+            trace.holder(block, f"main.recorder.kept['{line}'][{step}]")
+        trace.step()
+    (found,) = verdicts([judged(trace)])
+    assert "at /app/record.py(9): record, 16.0 MiB per step" in found.sentence(names_process=False)
+    assert found.held_by.startswith("main.recorder.kept[...][")
+
+
+def test_a_cycle_that_is_found_as_the_process_ends_is_no_cause() -> None:
+    """A variable held the first blocks while steps ran. Cycles that are found then stay what they are."""
+
+    def held_by(last: str, *, before: str = "") -> str:
+        trace = Trace()
+        blocks = []
+        for step in range(20):
+            blocks.append(trace.malloc(8 << 20, "/app/train.py(1): step"))
+            trace.step()
+            if before and step == 9:
+                trace.holder(blocks[3], before)
+        for block in blocks[4:]:
+            trace.holder(block, last)
+        (found,) = verdicts([judged(trace)])
+        return found.held_by
+
+    cycle = "Recorder.kept[7], in a reference cycle through Recorder.model, from Model.hooks"
+    assert held_by(cycle) == cycle
+    assert held_by(cycle, before="Recorder.kept[3], from main.recorder") == "Recorder.kept[7], from main.recorder"
+    assert held_by(cycle, before="Other.kept[3], from main.other") == cycle

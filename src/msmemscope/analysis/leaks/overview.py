@@ -27,6 +27,7 @@ from msmemscope.analysis.leaks.pinned_growth import PinnedGrowth, find_pinned_gr
 from msmemscope.analysis.leaks.step_leaks import StepLeakOptions, StepLeaks, find_step_leaks
 from msmemscope.analysis.options import QuestionOptions, option
 from msmemscope.analysis.recorded import Need, Recorded
+from msmemscope.model.devices import CPU_WORD
 from msmemscope.model.events import EventFlag, EventKind
 from msmemscope.model.sources import CPU_SOURCES, DEVICE_SOURCES
 
@@ -60,7 +61,8 @@ def subject_of(recorded: Recorded) -> Subject:
     }
     samples = recorded.counts.get(EventKind.HOST_SAMPLE, 0)
     # A process that is forked from one with torch can have other work: a manager of multiprocessing.
-    is_of_host = not observed or (observed <= CPU_SOURCES and samples >= LEAST_SAMPLES)
+    records_tensors = CPU_WORD in recorded.facts.get("setting.devices", ("",))[-1].split(",")
+    is_of_host = not observed or (observed <= CPU_SOURCES and records_tensors and samples >= LEAST_SAMPLES)
     has_host = samples > 0 or recorded.counts.get(EventKind.HOST_MEMORY, 0) > 0
     return _HOST_SUBJECT if has_host and is_of_host else SUBJECT
 

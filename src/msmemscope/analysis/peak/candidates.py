@@ -16,7 +16,7 @@ from msmemscope.analysis.peak.cause_words import Cause
 from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.caching_allocator import segment_bytes
 from msmemscope.model.pools import Pool
-from msmemscope.recording.holders import main_holder
+from msmemscope.recording.holders import container_of, main_holder
 from msmemscope.recording.timeline import blocks_in_use
 
 if TYPE_CHECKING:
@@ -200,13 +200,30 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         if comparison.ratio < LEAST_JUMP:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
-        grown = comparison.failing_own_bytes - comparison.own_bytes - comparison.request_bytes + rest
-        return Candidate(_jump(step), grown, most_of(step.own, "site") or step.site, comparison.need_bytes)
+        cause, site = _jump(step), most_of(step.own, "site") or step.site
+        if cause is Cause.MORE_BLOCKS:
+            # Beside the most that the good step had, which it may have had later.
+            grown = comparison.failing_own_bytes + rest - max(usual_bytes, comparison.good_bytes)
+            held_by = _holder_of_more(step, grown)
+            return Candidate(cause, grown, site, comparison.need_bytes, held_by=held_by) if grown > 0 else None
+        grown = comparison.failing_own_bytes - comparison.good_bytes + rest
+        return Candidate(cause, grown, site, comparison.need_bytes)
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
     site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
-    return Candidate(_jump(step), own - usual_bytes, site, step.least_need_bytes)
+    cause, grown = _jump(step), own - usual_bytes
+    held_by = _holder_of_more(step, grown) if cause is Cause.MORE_BLOCKS else ""
+    return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by)
+
+
+def _holder_of_more(step: FailingStep, grown_bytes: int) -> str:
+    """Return the main holder of blocks of the failing step, if it holds half of the surplus; empty elsewhere."""
+    held = step.own.drop_nulls("held_by").with_columns(key=container_of(pl.col("held_by")))
+    largest = held.group_by("key").agg(pl.col("size").sum()).sort("size", "key", descending=[True, False]).head(1)
+    if largest.is_empty() or int(largest["size"][0]) * 2 < grown_bytes:
+        return ""
+    return main_holder(held.filter(pl.col("key") == largest["key"][0]))
 
 
 def _jump(step: FailingStep) -> Cause:
@@ -237,6 +254,10 @@ def _larger_than_before(step: FailingStep) -> Candidate | None:
         usual=pl.col("size").median().over("site_path", "name"), count=pl.len().over("site_path", "name")
     ).filter(pl.col("count") >= _FEWEST_EARLIER)
     is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
+    # A line that has always had both kinds has not jumped: an optimizer asks for matrices and for vectors.
+    first = pl.when(is_larger).then("malloc_sequence").min().over("site_path", "name")
+    is_before = first.is_null() | (pl.col("malloc_sequence") < first)
+    of_line = of_line.filter(is_before.sum().over("site_path", "name") >= _FEWEST_EARLIER)
     is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
     larger = of_line.filter(is_larger & is_alive)
     usual, request = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max(), step.request_bytes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.analysis.peak.memory_sum import least_of
 from msmemscope.model.devices import device_name, names_of
-from msmemscope.model.holders import AUTOGRAD_GRAPH
+from msmemscope.model.holders import AUTOGRAD_GRAPH, HELD_BY_C
 from msmemscope.recording.failed_allocations import is_in_pieces
 from msmemscope.units import format_bytes, format_count
 
@@ -175,6 +175,10 @@ _REFUSED_ROOM: Final = (
 )
 _ADVICE_GRAPH: Final = (
     "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad()."
+)
+_ADVICE_OUTSIDE: Final = (
+    "Something outside of Python keeps it: torch.autocast keeps converted weights until its context ends (cache_enabled=False), and "
+    "libraries have caches of their own."
 )
 _ADVICE_LOADED: Final = (
     'Let go of the checkpoint once it is loaded (del), or load it to the host: torch.load(..., map_location="cpu").'
@@ -395,6 +399,8 @@ def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
         remedy, advice = Remedy.FREE_DEVICE, _ADVICE_UNEXPLAINED
     elif cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
         advice = _ADVICE_GRAPH
+    elif cause in {Cause.KEPT, Cause.LEAK} and first.held_by == HELD_BY_C:
+        advice = _ADVICE_OUTSIDE
     elif first.is_loaded:
         remedy, advice = Remedy.RELEASE_LOADED, _ADVICE_LOADED
     return remedy, advice.format(names=names, setting=_setting(first, figures))

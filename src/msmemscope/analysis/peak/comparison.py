@@ -9,6 +9,7 @@ that is kept over steps (gradients beside their weights) stay as they are.
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from msmemscope.recording.step_bounds import StepBounds, process_steps, with_ste
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from msmemscope.recording import Recording
 
@@ -78,8 +79,17 @@ def failing_step(bounds: StepBounds, sequence: int) -> tuple[int, int]:
     return step, int(bounds.begins[step - 1])
 
 
-def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> float:
-    """Return the ratio of the sizes of blocks of the failing step to those of the good one.
+def _are_among(sizes: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether each size has one of the others for itself that is about as large."""
+    left = iter(sorted(others))
+    return all(
+        next((other for other in left if other * LEAST_USUAL_RATIO > size), math.inf) < size * LEAST_USUAL_RATIO
+        for size in sorted(sizes)
+    )
+
+
+def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> tuple[float, bool]:
+    """Return the ratio of the sizes of blocks of the failing step to those of the good one, and whether they are larger.
 
     Parts of a batch can differ in the order of their sizes, such as tokens that are routed to experts. So blocks are
     compared side by side as well as by their sum. The median of their ratios, by bytes, counts if it is smaller and at
@@ -102,9 +112,10 @@ def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame)
     )
     reached = pairs.sort("ratio").filter(pl.col("size").cum_sum() * 2 >= pl.col("size").sum())
     if reached.is_empty():
-        return ratio
+        return ratio, True
     usual = float(reached["ratio"][0])
-    return usual if LEAST_USUAL_RATIO <= usual < ratio else ratio
+    is_larger = usual >= LEAST_USUAL_RATIO or ratio < LEAST_USUAL_RATIO
+    return (usual if LEAST_USUAL_RATIO <= usual < ratio else ratio), is_larger
 
 
 def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[str | None, int]:
@@ -190,12 +201,25 @@ class FailingStep:
         last = self.ended
         if last < 1:
             return None
-        place = self._at_site(self.blocks.filter(pl.col("malloc_sequence") >= self.begin)).height
+        so_far = self._at_site(self.blocks.filter(pl.col("malloc_sequence") >= self.begin))
         for good in range(last, max(last - MOST_GOOD_STEPS, 0), -1):
             made = self._at_site(self._made_in(good))
-            if place < made.height:
-                return self._compared(good, made.row(place, named=True))
+            if so_far.height < made.height:
+                return self._compared(good, made.row(self._place_in(made, so_far), named=True))
         return self._compared(last, None)
+
+    def _place_in(self, made: pl.DataFrame, so_far: pl.DataFrame) -> int:
+        """The request of a good step to compare the failing one with: the one that is as far, or one that is as large.
+
+        The latter only if the step has made the same requests in another order, such as inputs that are shuffled.
+        """
+        place, sizes = so_far.height, made["size"].to_list()
+        # The driver was asked for a whole segment, which is a little larger than the block.
+        alike = [one for one in range(len(sizes)) if sizes[one] <= self.request_bytes < sizes[one] * LEAST_USUAL_RATIO]
+        if place in alike or not alike:
+            return place
+        nearest = max(alike, key=lambda one: (sizes[one], -one))
+        return nearest if _are_among([*so_far["size"].to_list(), sizes[nearest]], sizes) else place
 
     @cached_property
     def left_of_last_step(self) -> pl.DataFrame:
@@ -222,8 +246,13 @@ class FailingStep:
         need = self.least_need_bytes
         if block is not None:
             made, made_now = self._made_in(good), self.blocks.filter(pl.col("malloc_sequence") >= self.begin)
-            ratio = _ratio_of((own_now, own_then + request_then), made_now, made)
-            need = max(need, self._estimated(made, since, ratio))
+            ratio, is_larger = _ratio_of((own_now, own_then + request_then), made_now, made)
+            if is_larger:
+                need = max(need, self._estimated(made, since, ratio))
+            else:
+                # More blocks of the same sizes: what the good step still had to come is to come here as well.
+                peak = MemoryUse.of(made).peak_bytes
+                need += max(peak - own_then - request_then, 0)
         return StepComparison(
             failing_step=self.step,
             good_step=good,

@@ -283,6 +283,10 @@ CHINESE_TEXTS: Final = {
     "KV cache": "KV 缓存",
     "batch jump": "批次突增",
     "more blocks than before": "内存块比之前多",
+    "Something outside of Python keeps it: torch.autocast keeps converted weights until its context ends (cache_enabled=False), and "
+    "libraries have caches of their own.": (
+        "Python 之外的代码持有它: torch.autocast 在其上下文结束之前保留转换后的权重 (cache_enabled=False), 库也有自己的缓存。"
+    ),
     "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
     "filled.": "批次没有变大。请检查: 重计算或 torch.no_grad() 是否没有生效, 循环是否变长, 是否有列表不断加入张量。",
     "kept by the program": "程序保留",

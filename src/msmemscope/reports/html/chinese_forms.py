@@ -187,6 +187,9 @@ CHINESE_FORMS: Final = {
     "{first} to {last}": "{first} 至 {last}",
     "{size} to {other}": "{size} 至 {other}",
     "{chain}, in a reference cycle through {name}": "{chain}, 位于经过 {name} 的循环引用中",
+    "{chain}, which its own autograd graph holds[: backward(create_graph=True)]": (
+        "{chain}, 由它自己的自动求导图持有[: backward(create_graph=True)]"
+    ),
     "{chain} -> autograd graph": "{chain} -> 自动求导图",
     "exception being handled -> {name}": "正在处理的异常 -> {name}",
     "{chain}, from {name}": "{chain}, 来自 {name}",
