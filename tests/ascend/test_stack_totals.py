@@ -90,6 +90,7 @@ def test_two_ranks(observe: Observe) -> None:
     assert [check_totals(observation, process) for process in processes] == [5, 5]
 
 
+@nightly
 @pytest.mark.slow
 def test_losses_are_the_same_to_the_bit(observe: Observe, run_alone: RunAlone, tmp_path: Path) -> None:
     """With and without the tool, whatever it records."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.targets import SOURCES
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ MEMORY = {"VNPU_MEMORY": "1GiB", "VNPU_DEVICES": "1"}
 GROWN = 256 << 20
 
 
-@pytest.mark.parametrize("condition", ["npu:0>400MiB", "npu>45%"])
+@pytest.mark.parametrize("condition", ["npu:0>400MiB", pytest.param("npu>45%", marks=nightly)])
 def test_memory_of_a_device(observe: Observe, condition: str) -> None:
     """256 MiB more are seen where step 20 ends. The next five steps have accesses, and no other."""
     options = ("--device=npu", f"--trigger={condition}", "--trigger-steps=5", "--events=alloc,free")

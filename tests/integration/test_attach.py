@@ -143,6 +143,7 @@ def test_signals_of_the_program_stop_no_call(tmp_path: Path) -> None:
     assert [*folder.iterdir()] == []
 
 
+@nightly
 @pytest.mark.usefixtures("tracing")
 def test_a_profiler_traces_the_program_meanwhile(tmp_path: Path) -> None:
     """It holds each thread for moments; both have what they ask for."""
@@ -162,6 +163,7 @@ def test_a_profiler_traces_the_program_meanwhile(tmp_path: Path) -> None:
         ended(program)
 
 
+@nightly
 @pytest.mark.usefixtures("tracing")
 def test_a_program_that_stands_still_is_left_alone(tmp_path: Path) -> None:
     """It stands still as before, and goes on when it is told to."""
@@ -177,6 +179,7 @@ def test_a_program_that_stands_still_is_left_alone(tmp_path: Path) -> None:
         ended(program)
 
 
+@nightly
 @pytest.mark.usefixtures("tracing")
 def test_who_attached_may_be_killed(tmp_path: Path) -> None:
     """Then the program stops recording by itself, and goes on."""

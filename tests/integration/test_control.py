@@ -20,6 +20,7 @@ from msmemscope.formats.reading import load
 from msmemscope.launch.attaching.order_files import OrderDesk
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 from tests.support import tool
+from tests.support.nightly import nightly
 from tests.support.targets import SOURCES, environment
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def test_collection_is_turned_off_and_on(tmp_path: Path) -> None:
     assert (allocations > started).any()
 
 
+@nightly
 def test_a_program_that_waits_for_its_start_begins(tmp_path: Path) -> None:
     """It has recorded nothing until then."""
     with observed(tmp_path, "--collect-mode=deferred") as launcher:

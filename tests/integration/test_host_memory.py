@@ -286,6 +286,7 @@ def test_each_allocation_is_recorded_where_that_is_wanted(tmp_path: Path) -> Non
     assert not any(errors)
 
 
+@nightly
 def test_without_samples_there_is_no_line(tmp_path: Path) -> None:
     """Where they are not wanted, nothing is redirected for them, and growth is found all the same."""
     run = _served(tmp_path, GROWING["strings"].work, "--host=off")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import tool
+from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +144,7 @@ def test_errors_and_copies_are_those_of_the_program(tmp_path: Path) -> None:
     assert steps == 4 + 5 + 2 + 2 + 2 + 1
 
 
+@nightly
 def test_a_compiled_module_warns_of_no_hooks(tmp_path: Path) -> None:
     """Warnings are errors here, as in the tests of many programs."""
     run, steps = _run(tmp_path, _COMPILED, "-W", "error")

@@ -42,7 +42,7 @@ def recorded(folder: Path, deed: str, condition: str) -> tuple[str, Recording]:
     "deed, condition",
     [
         ("grows", "growth>200MiB/min"),
-        ("sleeps", "step_time>5x"),
+        pytest.param("sleeps", "step_time>5x", marks=nightly),
         ("fails", "oom|rss>99%"),
         pytest.param("grows", "rss>1MiB", marks=nightly),
     ],
@@ -67,6 +67,7 @@ def test_details_are_recorded_for_some_steps(deed: str, condition: str, tmp_path
     assert ends[step + DETAILED - 2] < accesses.max() < ends[step + DETAILED + LATE - 1]
 
 
+@nightly
 def test_a_condition_that_never_holds_is_said(tmp_path: Path) -> None:
     """Nothing is recorded besides."""
     said, recording = recorded(tmp_path, "nothing", "growth>100GiB/h")

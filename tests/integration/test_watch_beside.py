@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.nightly import nightly
 from tests.support.warm import run_observed_with_results
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def test_a_view_between_the_elements_that_were_given(tmp_path: Path) -> None:
     assert "no unexpected change" in summary(tmp_path, STRIDED, "right", watch="--watch=")
 
 
+@nightly
 @pytest.mark.timeout(300)
 def test_what_compiled_code_rightly_writes(tmp_path: Path) -> None:
     """Running statistics are updated by code of inductor, without any operator."""
