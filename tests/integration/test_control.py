@@ -31,13 +31,21 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("tracing")]
 
 PROGRAM = SOURCES / "attached.py"
+OLDER_SYSTEM = (
+    sys.executable,
+    "-c",
+    "import os\ndel os.pidfd_open\nfrom msmemscope.cli.main import command\ncommand()",
+)
+"""The launcher where processes have no descriptors: before Linux 5.3."""
 ALLOCATES = pl.col("kind") == EventKind.MALLOC
 
 
 @contextlib.contextmanager
-def observed(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def observed(
+    folder: Path, *options: str, launcher_words: Sequence[object] = tool.TOOL
+) -> Iterator[subprocess.Popen[str]]:
     """The training program under the tool; the process is that of the launcher."""
-    command = [*map(str, tool.TOOL), f"--output={folder}", *options, sys.executable, str(PROGRAM), "training"]
+    command = [*map(str, launcher_words), f"--output={folder}", *options, sys.executable, str(PROGRAM), "training"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as launcher:
@@ -121,9 +129,10 @@ def test_more_is_recorded_from_then_on(tmp_path: Path) -> None:
         recorded(launcher, tmp_path)
 
 
-def test_the_launcher_passes_orders_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [tool.TOOL, pytest.param(OLDER_SYSTEM, marks=nightly)], ids=["usual", "older"])
+def test_the_launcher_passes_orders_on(tmp_path: Path, words: Sequence[object]) -> None:
     """By the folder of results, and by one capture in it; no file of them is left."""
-    with observed(tmp_path) as launcher:
+    with observed(tmp_path, launcher_words=words) as launcher:
         await_events(tmp_path, ALLOCATES)
         assert "done in process" in control(tmp_path, tmp_path, "stop")
         (capture,) = tmp_path.glob("msmemscope_*_ascend")

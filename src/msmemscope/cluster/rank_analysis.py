@@ -37,7 +37,7 @@ from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.step_bounds import process_steps
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use, memory_curve, peak_moments
 from msmemscope.reports.html.shown_text import shown
-from msmemscope.reports.verdict import verdicts_of_process
+from msmemscope.reports.run_verdicts import verdicts_of_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -104,7 +104,7 @@ def _wait_for_end(process_id: int) -> None:
     """
     try:
         descriptor = os.pidfd_open(process_id)
-    except OSError:  # Linux before 5.3, or a sandbox
+    except (OSError, AttributeError):  # Linux before 5.3, a sandbox, or a Python that was built for an older one
         while (found := os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)) and found.si_code not in _ENDS:
             time.sleep(_STOP_S)
         return

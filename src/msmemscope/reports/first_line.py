@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.recording.recording import StepSource
 from msmemscope.reports.report_text import counted
-from msmemscope.reports.verdict import LEAST_LEAK_BYTES, LEAST_LEAK_SHARE, named_processes
+from msmemscope.reports.run_verdicts import LEAST_LEAK_BYTES, LEAST_LEAK_SHARE
+from msmemscope.reports.verdict import named_processes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

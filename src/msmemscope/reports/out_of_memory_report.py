@@ -126,7 +126,14 @@ def details(failure: OutOfMemory, *, with_command: bool = True, is_short: bool =
 
 def verdict(cause: OutOfMemoryCause) -> str:
     """Write the cause in one clause, with its line as seen from the current directory."""
-    return verdict_of(cause.candidates[0], cause.figures, cause.step, short_site, later_steps=cause.later_steps)
+    return verdict_of(
+        cause.candidates[0],
+        cause.figures,
+        cause.step,
+        short_site,
+        later_steps=cause.later_steps,
+        is_handled=cause.is_handled,
+    )
 
 
 def _sentence(cause: OutOfMemoryCause) -> str:

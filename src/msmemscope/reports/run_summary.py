@@ -110,7 +110,7 @@ class ProcessSummary:
     @property
     def leaked_bytes(self) -> int:
         """Bytes of its leaks, slow ones and the cause of a failure too; 0 if leaks were not judged."""
-        from msmemscope.reports.verdict import leaks_of_process
+        from msmemscope.reports.run_verdicts import leaks_of_process
 
         return sum(one.size_bytes for one in leaks_of_process(self))
 

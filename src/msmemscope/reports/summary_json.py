@@ -8,7 +8,7 @@ from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.reports.first_line import not_judged, without_findings
 from msmemscope.reports.report_text import relative_path
-from msmemscope.reports.verdict import verdicts
+from msmemscope.reports.run_verdicts import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

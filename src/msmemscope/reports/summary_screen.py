@@ -116,7 +116,7 @@ class _Screen:
         processes = summary.processes
         if any(process.form != _CAPTURE for process in processes):
             self._rest = "`msmemscope report`"
-        from msmemscope.reports.verdict import verdicts
+        from msmemscope.reports.run_verdicts import verdicts
 
         found = verdicts(processes)
         limit = MOST_LINES_OF_SEVERAL

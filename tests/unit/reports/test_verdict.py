@@ -10,7 +10,8 @@ from msmemscope.launch.html_report import report_parts
 from msmemscope.model.events import OOM_SNAPSHOT_NAME, EventKind
 from msmemscope.model.holders import HELD_BY_C
 from msmemscope.model.pools import Pool
-from msmemscope.reports.verdict import Verdict, VerdictKind, verdicts
+from msmemscope.reports.run_verdicts import verdicts
+from msmemscope.reports.verdict import Verdict, VerdictKind
 from tests.fakes.traces import Trace
 
 if TYPE_CHECKING:

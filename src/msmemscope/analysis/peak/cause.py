@@ -88,7 +88,9 @@ class OutOfMemoryCause:
     step: int
     """The step that failed, 0 before the first and without steps."""
     later_steps: int
-    """Steps that ended after it: the program handled the failure. 0 where it ended, or nobody knows."""
+    """Steps that ended after it; 0 where none did, or nobody knows."""
+    is_handled: bool
+    """Whether the program went on: steps followed, or the same call was served later."""
     comparison: StepComparison | None
     """With the last good step; None without one."""
     missing: tuple[str, ...]
@@ -131,7 +133,7 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
         site=first.site,
         candidates=candidates,
         remedy=remedy,
-        verdict=verdict_of(first, figures, step.step, later_steps=step.later_steps),
+        verdict=verdict_of(first, figures, step.step, later_steps=step.later_steps, is_handled=step.is_handled),
         sentence=sentence_of(first, figures, comparison),
         others=others_of(candidates, figures),
         advice=advice,
@@ -139,6 +141,7 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
         figures=figures,
         step=step.step,
         later_steps=step.later_steps,
+        is_handled=step.is_handled,
         comparison=comparison,
         missing=missing_figures(figures),
         refusal=refusal,

@@ -262,6 +262,7 @@ def verdict_of(
     shown_site: Callable[[str], str] = _as_it_is,
     *,
     later_steps: int = 0,
+    is_handled: bool = False,
 ) -> str:
     """Write one line: the function that failed, why, in which step, the holder, the line, and whether the program went on.
 
@@ -270,7 +271,8 @@ def verdict_of(
         figures: Of the failure.
         step: That failed; 0 for none.
         shown_site: Writes a line as it is to be shown.
-        later_steps: Steps that ended after this one: the program handled the failure.
+        later_steps: Steps that ended after this one.
+        is_handled: Whether the program went on after the failure.
     """
     # Without the device's size, the memory of others is known to the low side.
     least = "at least " if first.cause is Cause.OUTSIDE_POOL and figures.capacity_bytes is None else ""
@@ -281,9 +283,8 @@ def verdict_of(
         # The line of the cause is that of the holder of the gaps.
         where = _at(figures.request_site if figures.request_site != first.site else "", shown_site)
     in_step = f" in step {step}" if step else ""
-    handled = (
-        f"; handled, {format_count(later_steps)} step{'' if later_steps == 1 else 's'} followed" if later_steps else ""
-    )
+    after = f", later steps: {format_count(later_steps)}" if later_steps else ""
+    handled = f"; handled{after}" if is_handled else ""
     return (
         f"out of memory on {device_name(figures.device)}{in_step}: {first.cause.value}{freed}{_at(first.site, shown_site)}"
         f"{_held(first)} ({least_of(figures)}{format_bytes(figures.request_bytes)} refused{where}{handled})"

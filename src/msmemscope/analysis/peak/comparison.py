@@ -154,6 +154,10 @@ class FailingStep:
         """Steps that had ended before the failing one."""
         self.later_steps = max(self.bounds.ended - max(self.step, 1), 0)
         """Steps that ended after the failing one. A crash ends that one at most, where a module's end counts."""
+        again = (pl.col("malloc_sequence") > self.sequence) & (pl.col("python_stack_id") == failure["python_stack_id"])
+        is_served_later = failure["python_stack_id"] != 0 and not recording.blocks.filter(again).is_empty()
+        self.is_handled = self.later_steps > 0 or is_served_later
+        """Whether the program went on: in other steps, or because the same call was served later."""
         is_looked_at = pl.col("malloc_sequence") <= self.sequence
         if self.step:
             since = self.bounds.begins[max(self.step - 2 - MOST_GOOD_STEPS, 0)]

@@ -1,10 +1,11 @@
 """Memory that is kept at a failure though no step needs it: blocks that the program still refers to, and growth.
 
-Five kinds, each of blocks that are alive at the failure:
+Six kinds, each of blocks that are alive at the failure:
 
 - frames of an exception: of a failed attempt, whose traceback something still refers to;
 - reference cycles: nothing leads to the blocks, they wait for the garbage collector;
 - growth over steps: call sites that keep more with each step that has ended;
+- a container with most of what is in use that became fuller, though not with each step: a queue;
 - results of the last step that are made anew while something still refers to the old ones;
 - growth within the failing stretch, behind the last good step or in a program without steps. Examples are collected
   results of an evaluation, graphs that are kept, and one tensor that is joined again and again. After good steps it
@@ -65,6 +66,11 @@ _LEAST_OF_MOST: Final = 3 / 4
 """Of the most that the lines of kept blocks ever had in use: lines that give back half of it only leave gaps."""
 _LEAST_OF_IN_USE: Final = 1 / 8
 """Of the bytes in use: fewer results of the last step are no cause."""
+_LEAST_OF_ALL: Final = 1 / 2
+"""Of the bytes in use, that a container has which became fuller unevenly."""
+_THIRDS: Final = 3
+_LEAST_FULLER: Final = 1.5
+"""Its bytes over the last third of the steps beside those over the first."""
 _LEAST_SPAN: Final = 1 / 2
 """Of a stretch, by its allocations: the distance between the births of blocks that are kept one by one."""
 
@@ -82,20 +88,22 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     # A container that fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     growing = [*_over_steps(rest, step), *_within_stretch(rest, step)]
-    yield from growing or _of_last_step(rest, step)
+    yield from growing or [*_in_container(rest, step)] or _of_last_step(rest, step)
+
+
+def _outliving(step: FailingStep) -> pl.DataFrame:
+    """Blocks that were alive at the end of a step, with `group`: the number of their call site."""
+    return (
+        step.blocks.with_columns(pl.col("last_end").clip(upper_bound=step.ended))
+        .filter(pl.col("last_end") >= pl.col("first_end"))
+        .with_columns(group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1)
+    )
 
 
 def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     """Memory that call sites keep more of from step to step: as more and more blocks, and as larger ones."""
-    ended = step.ended
-    if ended < _FEWEST_STEPS:
-        return
-    outliving = (
-        step.blocks.with_columns(pl.col("last_end").clip(upper_bound=ended))
-        .filter(pl.col("last_end") >= pl.col("first_end"))
-        .with_columns(group=pl.struct(_SITE).rank("dense").cast(pl.Int64) - 1)
-    )
-    if outliving.is_empty():
+    ended, outliving = step.ended, _outliving(step)
+    if ended < _FEWEST_STEPS or outliving.is_empty():
         return
     group = outliving["group"].to_numpy()
     groups, steps = int(group.max()) + 1, np.arange(1, ended + 1, dtype=np.int64)
@@ -115,6 +123,33 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
         found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
         if found.freed_bytes > 0:
             yield found
+
+
+def _in_container(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """A container that has most of what is in use, and became fuller: not with each step, as a queue does."""
+    if step.ended < _THIRDS:
+        return
+    groups = (
+        held.filter(_is_collected(step) & pl.col("held_by").str.contains("[", literal=True))
+        .with_columns(key=container_of(pl.col("held_by")), is_early=pl.col("malloc_sequence") < step.begin)
+        .filter(pl.col("is_early").mean().over("key") >= 1 / 2)
+    )
+    largest = (
+        groups.group_by("key")
+        .agg(pl.col("size").sum(), largest=pl.col("size").max())
+        .filter(pl.col("size") >= _LEAST_OF_ALL * step.in_use_bytes, pl.col("size") >= _FEWEST_KEPT * pl.col("largest"))
+    )
+    if largest.is_empty():
+        return
+    blocks = groups.filter(pl.col("key") == largest["key"][0])
+    of_lines = _outliving(step).join(blocks.select(_SITE).unique(), on=_SITE, how="semi", maintain_order="left")
+    if of_lines.is_empty():
+        return
+    steps = np.arange(1, step.ended + 1, dtype=np.int64)
+    live = live_series(np.zeros(of_lines.height, dtype=np.int64), 1, of_lines, steps)[0]
+    third = max(len(live) // _THIRDS, 1)
+    if live[-third:].mean() >= _LEAST_FULLER * live[:third].mean():
+        yield candidate_of(_kind(main_holder(blocks)), blocks, step)
 
 
 def _of_last_step(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
@@ -138,12 +173,17 @@ def _is_growing(live: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np
     return growing
 
 
-def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
-    """Memory that has been collected since the last good step, or in a run without steps."""
+def _is_collected(step: FailingStep) -> pl.Expr:
+    """Tell which blocks are no part of a model, of its gradients, of an optimizer, or of a pass that runs."""
     is_collected = ~is_of_model(step) & ~is_of_optimizer(step)
     for chain in (_OF_PART, GRADIENT, _UNDER_CONSTRUCTION):
         is_collected &= ~pl.col("held_by").fill_null("").str.contains(chain)
-    own = held.filter((pl.col("malloc_sequence") >= step.begin) & is_collected).with_columns(
+    return is_collected
+
+
+def _within_stretch(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """Memory that has been collected since the last good step, or in a run without steps."""
+    own = held.filter((pl.col("malloc_sequence") >= step.begin) & _is_collected(step)).with_columns(
         key=pl.coalesce(container_of(pl.col("held_by")), "site_path")
     )
     joined = _joined(own, step)

@@ -44,9 +44,9 @@ class SummaryCommand:
         from msmemscope.launch import messages
         from msmemscope.launch.input_notes import note_foreign_owner
         from msmemscope.reports.run_summary import RunSummary
+        from msmemscope.reports.run_verdicts import verdicts
         from msmemscope.reports.summary_json import summary_content
         from msmemscope.reports.terminal import render_run
-        from msmemscope.reports.verdict import verdicts
 
         failures: list[MsmemscopeError] = []
         processes = _summaries(folders or [path], failures)

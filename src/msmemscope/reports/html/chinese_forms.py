@@ -38,19 +38,19 @@ CHINESE_FORMS: Final = {
         "泄漏: {device} 上 {size}[, 位于 {site}], 在经过 {chain} 的循环引用中等待垃圾回收[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}, {size} in gaps[ at {site}][, held by {chain}] "
-    "({asked} refused[ at {subject}][; handled, {more} step[s] followed])[ ({who})]": (
+    "({asked} refused[ at {subject}][; handled[, later steps: {more}]])[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}, 空隙共 {size}[, 位于 {site}][, 被 {chain} 持有] "
-        "(被拒绝的请求: {asked}[, 位于 {subject}][; 程序已处理, 其后又有 {more} 步])[ ({who})]"
+        "(被拒绝的请求: {asked}[, 位于 {subject}][; 程序已处理[, 其后又有 {more} 步]])[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: memory outside of the pool, at least {size}[ in {count} blocks][ at {site}]"
-    "[, held by {chain}] ({asked} refused[; handled, {more} step[s] followed])[ ({who})]": (
+    "[, held by {chain}] ({asked} refused[; handled[, later steps: {more}]])[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: 内存池之外的内存, 至少 {size}[, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "
-        "(被拒绝的请求: {asked}[; 程序已处理, 其后又有 {more} 步])[ ({who})]"
+        "(被拒绝的请求: {asked}[; 程序已处理[, 其后又有 {more} 步]])[ ({who})]"
     ),
     "out of memory on {device}[ in step {first}]: {cause}[, {size}][ in {count} blocks][ at {site}][, held by {chain}] "
-    "({asked} refused[; handled, {more} step[s] followed])[ ({who})]": (
+    "({asked} refused[; handled[, later steps: {more}]])[ ({who})]": (
         "{device} 内存耗尽[, 第 {first} 步]: {cause}[, {size}][, {count} 个内存块][, 位于 {site}][, 被 {chain} 持有] "
-        "(被拒绝的请求: {asked}[; 程序已处理, 其后又有 {more} 步])[ ({who})]"
+        "(被拒绝的请求: {asked}[; 程序已处理[, 其后又有 {more} 步]])[ ({who})]"
     ),
     "{first}. {cause}: {size}[ in {count} blocks][ ({number} % of what was in use)][, at {site}][, held by {chain}]; enough alone": (
         "{first}. {cause}: {size}[, {count} 个内存块][ (占使用量的 {number} %)][, 位于 {site}][, 被 {chain} 持有]; 单独即足够"

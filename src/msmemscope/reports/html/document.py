@@ -12,7 +12,8 @@ from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.html.tables import ColumnKind
 from msmemscope.reports.process_report import place_of_peak
 from msmemscope.reports.report_text import counted
-from msmemscope.reports.verdict import QUESTION_OF, verdicts
+from msmemscope.reports.run_verdicts import verdicts
+from msmemscope.reports.verdict import QUESTION_OF
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from msmemscope.recording import Recording
 from msmemscope.reports.html.document import MOST_DETAILED, ProcessPart, report_document
 from msmemscope.reports.html.source_excerpts import SourceExcerpts
 from msmemscope.reports.html.tables import MOST_ROWS
-from msmemscope.reports.verdict import verdicts
+from msmemscope.reports.run_verdicts import verdicts
 from tests.fakes.traces import Trace
 
 
