@@ -178,14 +178,17 @@ def test_an_order_of_somebody_else_is_no_order(tmp_path: Path) -> None:
     (orders / "a.order").symlink_to("/etc/passwd")
     (orders / "b.order").write_text("[1]", encoding="utf-8")
     (orders / "c.order").write_text('{"words": ["stop"], "captures": "all"}', encoding="utf-8")
+    (orders / "c2.order").write_text("[" * 16000, encoding="utf-8")
     (orders / "d.order").write_text('{"words": ["stop"], "captures": []}', encoding="utf-8")
     desk.begin()
     while not (orders / "d.answer").exists():
         time.sleep(0.05)
-    answers = [json.loads((orders / f"{name}.answer").read_text(encoding="utf-8")) for name in "abcd"]
+    answers = [
+        json.loads((orders / f"{name}.answer").read_text(encoding="utf-8")) for name in ("a", "b", "c", "c2", "d")
+    ]
     desk.end()
-    assert [len(answer["failed"]) for answer in answers] == [1, 1, 1, 0]
-    assert all(answer["failed"][0].startswith("the order cannot be read: ") for answer in answers[:3])
+    assert [len(answer["failed"]) for answer in answers] == [1, 1, 1, 1, 0]
+    assert all(answer["failed"][0].startswith("the order cannot be ") for answer in answers[:4])
     assert obeyed == [(os.getpid(), ["stop"])]
     assert not orders.exists()
 

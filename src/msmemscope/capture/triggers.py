@@ -155,7 +155,8 @@ class Triggers:
                     self._last_detailed = 0
                     self._fired(False)
                 return
-            if now_ns < self._rests_until_ns:
+            # While a graph is captured, a question to the driver could spoil it.
+            if now_ns < self._rests_until_ns or not _native.devices_can_be_read():
                 return
             found = next(self._holding(took_ns, now_ns), None)
             if self._steps > _WARM_UP_STEPS:

@@ -24,6 +24,7 @@ class World:
     used: tuple[int, int] = (0, 0)
     card: list[tuple[str, int, int, int]] = dataclasses.field(default_factory=list)
     failed: int = 0
+    captures_graph: bool = False
 
     def resident(self) -> int:
         """Of the process."""
@@ -46,7 +47,9 @@ class Run:
         self.facts: list[str] = []
         self.switched: list[bool] = []
         native = SimpleNamespace(
-            failed_allocations=lambda: self.world.failed, note_fact=lambda _, text: self.facts.append(text)
+            failed_allocations=lambda: self.world.failed,
+            note_fact=lambda _, text: self.facts.append(text),
+            devices_can_be_read=lambda: not self.world.captures_graph,
         )
         monkeypatch.setattr(triggers, "_native", native)
         monkeypatch.setattr(triggers, "record_snapshot", lambda *_: None)
@@ -112,6 +115,18 @@ def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         run.world.card = card
         run.steps(1)
         assert run.facts == ([f"{setting} in step 1 ({figure})"] if figure else [])
+
+
+def test_nothing_is_asked_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question to the driver could spoil it."""
+    run = Run(monkeypatch, "npu>1%")
+    run.world.card = [("npu:0", GIB, GIB, 2 * GIB)]
+    run.world.captures_graph = True
+    run.steps(3)
+    assert not run.switched
+    run.world.captures_graph = False
+    run.steps(1)
+    assert run.switched == [True]
 
 
 def test_part_of_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:

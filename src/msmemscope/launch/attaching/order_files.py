@@ -92,10 +92,14 @@ class OrderDesk:
             self._thread_ended.release()
 
     def _take(self, order: Path) -> None:
+        import json  # most commands are never asked
+
         claimed = order.with_suffix(_CLAIMED)
         order.rename(claimed)
-        answer = self._answer(claimed)
-        import json  # as most commands are never asked
+        try:
+            answer = self._answer(claimed)
+        except Exception as error:  # noqa: BLE001 - whoever asks hears of it, and the next order is taken
+            answer = Answer(failed=(f"the order cannot be done: {type(error).__name__}: {error}",))
 
         made = order.with_suffix(".part")
         made.write_text(json.dumps(dataclasses.asdict(answer)), encoding="utf-8")
@@ -114,7 +118,8 @@ class OrderDesk:
         found = {
             process: self._obey(process, words)
             for process in dict.fromkeys(targets)
-            if Path("/proc", str(process)).is_dir()
+            # Once the program has ended, the launcher waits for us.
+            if self._program_ended.locked() and Path("/proc", str(process)).is_dir()
         }
         return Answer(
             tuple(process for process, failure in found.items() if not failure),
