@@ -187,16 +187,16 @@ def _send(directory: Path, words: Sequence[str], captures: Sequence[str]) -> Ite
     folder.mkdir(mode=0o700, exist_ok=True)
     order = folder / f"{os.urandom(8).hex()}{_ORDER}"
     made = order.with_suffix(".new")
-    made.write_text(json.dumps({"words": list(words), "captures": list(captures)}), encoding="utf-8")
-    made.rename(order)
     answer = order.with_suffix(_ANSWER)
     try:
+        made.write_text(json.dumps({"words": list(words), "captures": list(captures)}), encoding="utf-8")
+        made.rename(order)
         is_claimed = _waits(lambda: not order.exists(), _CLAIM_S)
         if is_claimed and _waits(lambda: answer.exists() or not folder.is_dir(), _ANSWER_S) and answer.exists():
             content = json.loads(answer.read_text(encoding="utf-8"))
             yield Answer(tuple(content["done"]), tuple(content["failed"]))
     finally:
-        for path in (order, order.with_suffix(_CLAIMED), answer):
+        for path in (made, order, order.with_suffix(_CLAIMED), answer):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # orders of others are in it
             folder.rmdir()
