@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -93,6 +94,31 @@ void check_sums(const tests::Log& log) {
                          share);
             std::exit(1);
         }
+    }
+}
+
+constexpr std::int64_t kBurstBlockBytes = 50'000;
+
+// After a pause: the pace of what came before is forgotten.
+void a_burst() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    for (std::size_t total = 0; total < 48 * kMiB; total += kBurstBlockBytes) {
+        hooked_release(hooked_malloc(kBurstBlockBytes));
+    }
+}
+
+// The first sample alone has a distance that was drawn before the pause. With a mean of 512 KiB a block stands for
+// 550,000 bytes.
+void check_burst(const tests::Log& log) {
+    std::vector<std::uint64_t> estimates;
+    for (const format::Record& record : log.of(EventKind::kHostSample)) {
+        if (record.size == kBurstBlockBytes) {
+            estimates.push_back(record.extra);
+        }
+    }
+    CHECK(estimates.size() > 40);
+    for (std::size_t place = 1; place < estimates.size(); ++place) {
+        CHECK(estimates[place] < 600'000);
     }
 }
 
@@ -220,6 +246,7 @@ int main() {
 
     std::set<std::uint64_t> alive{reinterpret_cast<std::uint64_t>(first)};
     sums_are_right_whatever_the_sizes();
+    a_burst();
     moved_blocks();
     calls_from_within();
     threads_are_memory();
@@ -239,6 +266,7 @@ int main() {
 
     const tests::Log log = tests::read_log(folder.path(), getpid());
     check_sums(log);
+    check_burst(log);
     std::size_t threads = 0;
     for (const format::Record& record : log.of(EventKind::kHostSample)) {
         threads += record.size == 32L << 10U && record.extra == 32UL << 10U ? 1 : 0;

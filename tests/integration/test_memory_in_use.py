@@ -26,7 +26,7 @@ time.sleep(0.1)
 reserved = numpy.empty(400 << 20, dtype=numpy.uint8)
 half = []
 for _ in range(5):
-    time.sleep(0.01)  # a slow pace keeps the mean of samples small
+    time.sleep(0.01)
     half.append(numpy.empty(20 << 20, dtype=numpy.uint8))
     half[-1][: 10 << 20] = 1
 cache = torch.empty(300 << 20, dtype=torch.uint8)
@@ -35,7 +35,7 @@ for _ in range(8):
     scratch = numpy.empty(200 << 20, dtype=numpy.uint8)
     scratch[: 1 << 20] = 1
     del scratch
-kept = [bytes(100_000) for _ in range(400)]
+kept = [time.sleep(0.001) or bytes(100_000) for _ in range(400)]
 """
 
 TRIMMED: Final = """
@@ -63,7 +63,7 @@ thread.start()
 thread.join()
 time.sleep(2.5)
 libc.malloc_trim(0)
-kept = [bytes(100_000) for _ in range(400)]
+kept = [time.sleep(0.001) or bytes(100_000) for _ in range(400)]
 """
 
 
@@ -77,7 +77,8 @@ def test_what_is_not_in_memory_is_no_part_of_it(program: str, expected: dict[str
     script, output = tmp_path / "serve.py", tmp_path / "out"
     script.write_text(program)
     run = tool.run(
-        [*tool.TOOL, f"--output={output}", "--", sys.executable, script],
+        # Many samples, and a program slow enough for them: so the errors of the estimates are small.
+        [*tool.TOOL, "--host=sampled:65536", f"--output={output}", "--", sys.executable, script],
         output=output,
         variables={"NUMPY_MADVISE_HUGEPAGE": "0"},  # a page of 2 MiB is touched as a whole
     )

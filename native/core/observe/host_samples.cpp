@@ -34,9 +34,12 @@ constexpr std::uint64_t kFineMeanBytes = 64UL << 10U;
 constexpr std::uint32_t kFineSamples = 2048;
 // A mean grows to so many times what it is at first, at most.
 constexpr std::uint64_t kMostTimesMean = 64;
-// A thread whose samples come faster doubles its mean, one whose samples come slower halves it.
-constexpr std::uint64_t kFastNs = 250'000;
-constexpr std::uint64_t kSlowNs = 1'000'000;
+// The pace of a thread: its samples take this time each, in the long run.
+constexpr std::uint64_t kPaceNs = 250'000;
+// How far its samples may get ahead of the pace, 128 of them. Further, and each sample doubles its mean.
+constexpr std::uint64_t kMostAheadNs = 128 * kPaceNs;
+// A thread that is behind the pace for this time halves its mean, and once more for each doubling of the time.
+constexpr std::uint64_t kBehindNs = 750'000;
 
 // A process that records nothing else begins a log when its live samples stand for this many bytes. Most processes that
 // load a framework never get there. Older allocations have no line.
@@ -146,15 +149,21 @@ void seed(ThreadSampler& sampler) noexcept {
     sampler.mean_bytes = least_mean_bytes();
 }
 
+// Sets the mean after a sample. Most programs allocate in bursts: those are seen in detail as far as the pace allows.
 void adapt_mean(ThreadSampler& sampler, std::uint64_t now) noexcept {
-    const std::uint64_t passed = now - sampler.last_sample_ns;
-    sampler.last_sample_ns = now;
     const std::uint64_t least = least_mean_bytes();
-    if (passed < kFastNs) {
-        sampler.mean_bytes = std::min(2 * sampler.mean_bytes, kMostTimesMean * least);
-    } else if (passed > kSlowNs) {
-        sampler.mean_bytes /= 2;
+    if (sampler.pace_ns > now) {
+        if (sampler.pace_ns - now > kMostAheadNs) {
+            sampler.pace_ns = now + kMostAheadNs;
+            sampler.mean_bytes = std::min(2 * sampler.mean_bytes, kMostTimesMean * least);
+        }
+    } else {
+        for (std::uint64_t behind = (now - sampler.pace_ns) / kBehindNs; behind != 0; behind /= 2) {
+            sampler.mean_bytes /= 2;
+        }
+        sampler.pace_ns = now;
     }
+    sampler.pace_ns += kPaceNs;
     sampler.mean_bytes = std::max(sampler.mean_bytes, least);
 }
 

@@ -7,7 +7,7 @@
 // - It stands for s / (1 - exp(-s / mean)) bytes.
 //
 // Sums of these are right on average, whatever the sizes. A thread with more than one sample per 250 us takes a larger
-// mean. The mean depends only on earlier samples, so the sums stay right.
+// mean, after a burst of 128 samples. The mean depends only on earlier samples, so the sums stay right.
 //
 // An allocation that is not sampled costs a subtraction and a branch. A free of such a block costs one look at a table
 // of 64 KiB. Nothing here takes a lock or allocates. The samples lie in ProcessState, which fork wipes. So a child
@@ -28,7 +28,7 @@ struct ThreadSampler {
     std::uint64_t bytes_left;
     std::uint64_t mean_bytes;
     std::uint64_t random;
-    std::uint64_t last_sample_ns;
+    std::uint64_t pace_ns;  // when its next sample would come at the pace that a thread may keep
 };
 extern __attribute__((tls_model("initial-exec"))) __thread ThreadSampler thread_sampler;
 
