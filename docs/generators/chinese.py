@@ -141,9 +141,9 @@ _TEXTS = _PROGRAMS | {
     "accesses, operators and both call stacks. That happens at most once an hour.": (
         "当 step 结束时其中一个条件成立，就记录细节：生成一份快照，其后的若干步记录访问、算子和两种调用栈。每小时最多一次。"
     ),
-    "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom; "
+    "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom, SIGUSR1, SIGUSR2; "
     "separated by | or commas": (
-        "rss>SIZE 或 rss>90%，npu:0>SIZE 或 npu>90%（cuda 相同），growth>SIZE/h，step_time>2x，oom；用 | 或逗号分隔"
+        "rss>SIZE 或 rss>90%，npu:0>SIZE 或 npu>90%（cuda 相同），growth>SIZE/h，step_time>2x，oom，SIGUSR1，SIGUSR2；用 | 或逗号分隔"
     ),
     "The number of steps that details are recorded of when --trigger says so.": "--trigger 的条件成立后，记录细节的 step 数。",
     "a number from 1 to 1000000": "1 至 1000000 的数",

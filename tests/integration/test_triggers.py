@@ -29,7 +29,8 @@ LATE = 2
 
 def recorded(folder: Path, deed: str, condition: str) -> tuple[str, Recording]:
     """Run the program under the tool; what the tool has said, and the recording. The losses are those of a bare run."""
-    bare = run_python([PROGRAM, deed], output=folder, variables={})
+    # Nobody awaits the signal in a bare run.
+    bare = run_python([PROGRAM, "nothing" if deed == "asks" else deed], output=folder, variables={})
     options = (f"--trigger={condition}", f"--trigger-steps={DETAILED}", "--events=alloc,free")
     observed = run_observed_with_results([PROGRAM, deed], *options, output=folder / "out")
     assert observed.returncode == 0, observed.stderr
@@ -45,6 +46,7 @@ def recorded(folder: Path, deed: str, condition: str) -> tuple[str, Recording]:
         pytest.param("sleeps", "step_time>5x", marks=nightly),
         ("fails", "oom|rss>99%"),
         pytest.param("grows", "rss>1MiB", marks=nightly),
+        ("asks", "SIGUSR2"),
     ],
 )
 def test_details_are_recorded_for_some_steps(deed: str, condition: str, tmp_path: Path) -> None:
@@ -56,6 +58,7 @@ def test_details_are_recorded_for_some_steps(deed: str, condition: str, tmp_path
     assert ("refused; handled, later steps: 40)" in said) is (deed == "fails")
     step = int(found[1])
     assert step == AT or fired == "rss>1MiB"
+    first = step - (fired == "SIGUSR2")  # it is no end of a step
     events = recording.events
     snapshot = events.filter(pl.col("kind") == EventKind.SNAPSHOT)["name_id"].tail(1)
     names = recording.strings.filter(pl.col("id").is_in(snapshot.implode()))["text"].to_list()
@@ -63,8 +66,8 @@ def test_details_are_recorded_for_some_steps(deed: str, condition: str, tmp_path
     ends = events.filter(pl.col("kind") == EventKind.IMPLIED_STEP)["sequence"].to_list()
     accesses = events.filter(pl.col("kind").is_in(ACCESS_KINDS))["sequence"]
     assert accesses.len() > 0
-    assert ends[step - 1] < accesses.min() < ends[step + LATE - 1]
-    assert ends[step + DETAILED - 2] < accesses.max() < ends[step + DETAILED + LATE - 1]
+    assert ends[first - 1] < accesses.min() < ends[first + LATE - 1]
+    assert ends[first + DETAILED - 2] < accesses.max() < ends[first + DETAILED + LATE - 1]
 
 
 @nightly
@@ -79,3 +82,33 @@ def test_a_program_without_steps_is_not_looked_at(tmp_path: Path) -> None:
     """And that is said."""
     observed = run_observed_with_results(["-c", "import torch; torch.ones(100)"], "--trigger=rss>1", output=tmp_path)
     assert "--trigger: rss>1 was not looked at, because no step ended" in " ".join(observed.stderr.split())
+
+
+SERVES = """
+import os, signal, time, torch
+OWN_HANDLER
+torch.ones(10).sum()
+os.kill(os.getpid(), signal.SIGUSR1)
+for _ in range(50):
+    time.sleep(0.02)
+    torch.ones(100).sum()
+"""
+
+
+def test_a_signal_takes_effect_in_a_program_without_steps(tmp_path: Path) -> None:
+    """As soon as it arrives."""
+    program = SERVES.replace("OWN_HANDLER", "")
+    observed = run_observed_with_results(["-c", program], "--trigger=SIGUSR1|rss>1", output=tmp_path)
+    assert observed.returncode == 0, observed.stderr
+    said = " ".join(observed.stderr.split())
+    assert "--trigger: SIGUSR1 before a step ended (it arrived); details of a minute were recorded" in said
+    (capture,) = tmp_path.glob("msmemscope_*_ascend")
+    assert load(capture).events.filter(pl.col("kind").is_in(ACCESS_KINDS)).height > 10
+
+
+def test_a_handler_of_the_program_is_left_alone(tmp_path: Path) -> None:
+    """One from before, and one that comes later."""
+    program = SERVES.replace("OWN_HANDLER", "signal.signal(signal.SIGUSR1, lambda *_: print('its own'))")
+    observed = run_observed_with_results(["-c", program], "--trigger=SIGUSR1", output=tmp_path)
+    assert observed.stdout == "its own\n"
+    assert "--trigger: SIGUSR1 did not arrive" in " ".join(observed.stderr.split())

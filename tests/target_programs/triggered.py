@@ -1,12 +1,14 @@
 """Trains, and does one thing in step 20, which a condition of --trigger looks for.
 
-Usage: triggered.py grows|sleeps|fails|nothing [DEVICE]. Prints a digest of all losses.
+Usage: triggered.py grows|sleeps|fails|asks|nothing [DEVICE]. Prints a digest of all losses.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import signal
 import sys
 import time
 
@@ -35,6 +37,8 @@ def main() -> None:
         if step == AT and sys.argv[1] == "fails":
             with contextlib.suppress(RuntimeError):
                 kept.append(torch.empty(1 << 60, dtype=torch.uint8, device=device))
+        if step == AT and sys.argv[1] == "asks":
+            os.kill(os.getpid(), signal.SIGUSR2)
         # Memory is looked at once per tenth of a second.
         time.sleep(0.5 if step == AT and sys.argv[1] == "sleeps" else 0.03)
         optimizer.step()

@@ -2,17 +2,22 @@
 
 A look at the time of a step costs nothing that counts. The other figures are asked for once per tenth of a second at
 most: torch and the kernel take microseconds for each. Once a condition held, an hour passes without a look.
+
+A signal takes effect at once, as often as it comes.
 """
 
 from __future__ import annotations
 
+import _thread
 import dataclasses
+import functools
 import os
 from collections import deque
-from time import monotonic_ns
+from time import monotonic_ns, sleep
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msmemscope import _native
+from msmemscope.capture.awaited_signals import await_signal
 from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.import_hook import ImportLock
 from msmemscope.capture.snapshot_records import record_snapshot
@@ -43,6 +48,8 @@ _KEPT_STEPS: Final = 64
 _KEPT_FIGURES: Final = 64
 """Of each kind, within the time of a condition about growth."""
 _NATIVE_DEPTH: Final = 30
+_WITHOUT_STEPS_S: Final = 60
+"""How long details are recorded after a signal, if no step ends."""
 _DETAILS: Final = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH, CollectionItem.ACCESS})
 
 
@@ -144,6 +151,38 @@ class Triggers:
         self._next_look_ns = 0
         self._failures = _native.failed_allocations()
 
+    def await_signals(self, current: Callable[[], Config]) -> None:
+        """Record details when one of the signals arrives.
+
+        Args:
+            current: Returns the settings in force.
+        """
+        for one in self._conditions:
+            if one.subject is TriggerSubject.SIGNAL:
+                await_signal(one.text, functools.partial(self._asked, one, current))
+
+    def _asked(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
+        # The handler may have interrupted anything: what takes a lock happens in another thread.
+        _thread.start_new_thread(self._answer, (condition, current))
+
+    def _answer(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
+        try:
+            config = current()
+            if self._last_detailed or config.trigger != self.setting:
+                return
+            steps = self._steps
+            self._fire(config, condition, "it arrived")
+            while True:
+                sleep(_WITHOUT_STEPS_S)
+                if not self._last_detailed or steps == self._steps:
+                    break
+                steps = self._steps
+            if self._last_detailed:
+                self._last_detailed = 0
+                self._fired(False)
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            _native.warn(f"--trigger: details are not recorded: {type(error).__name__}: {error}")
+
     def step_ended(self, config: Config) -> None:
         """A step has ended; never raises."""
         try:
@@ -168,10 +207,13 @@ class Triggers:
             _native.note_fact("unobserved.triggers", f"{type(error).__name__}: {error}")
 
     def _fire(self, config: Config, condition: TriggerCondition, figure: str) -> None:
-        self._rests_until_ns = self._clock() + _PAUSE_NS
+        is_signal = condition.subject is TriggerSubject.SIGNAL
+        if not is_signal:
+            self._rests_until_ns = self._clock() + _PAUSE_NS
         self._last_detailed = self._steps + self._detailed_steps
         record_snapshot(config, f"trigger {condition.text}")
-        _native.note_fact(TRIGGER_FIRED_FACT, f"{condition.text} in step {self._steps} ({figure})")
+        place = f"in step {self._steps + is_signal}" if self._steps else "before a step ended"
+        _native.note_fact(TRIGGER_FIRED_FACT, f"{condition.text} {place} ({figure})")
         self._fired(True)
 
     def _holding(self, took_ns: int, now_ns: int) -> Iterator[tuple[TriggerCondition, str]]:
@@ -189,7 +231,7 @@ class Triggers:
                     usual_ns = sorted(self._times_ns)[len(self._times_ns) // 2]
                     if took_ns > condition.factor * usual_ns:
                         yield condition, f"{took_ns / 1e6:.1f} ms, {usual_ns / 1e6:.1f} ms in the steps before"
-            elif is_due:
+            elif is_due and condition.subject is not TriggerSubject.SIGNAL:
                 yield from ((condition, figure) for figure in self._of_memory(condition, now_ns))
         self._failures = failures
 
@@ -252,8 +294,6 @@ class DetailsForAWhile:
 
     def __call__(self, wanted: bool) -> None:  # noqa: FBT001 - the only argument
         """Have details recorded, or no longer."""
-        import _thread
-
         _thread.start_new_thread(self._change, (wanted,))
 
     def _change(self, wanted: bool) -> None:  # noqa: FBT001 - as above
@@ -272,10 +312,13 @@ def triggers_of(
     config: Config, exchange: Callable[[Config, Config], None], current: Callable[[], Config]
 ) -> Triggers | None:
     """Return the conditions of some settings; None where there are none. Arguments as for `DetailsForAWhile`."""
-    details = DetailsForAWhile(exchange, current)
-    return Triggers(config.trigger, config.trigger_steps, details) if config.trigger else None
+    if not config.trigger:
+        return None
+    triggers = Triggers(config.trigger, config.trigger_steps, DetailsForAWhile(exchange, current))
+    triggers.await_signals(current)
+    return triggers
 
 
 _native.hide_code(
-    tuple(function.__code__ for function in (Triggers.step_ended, Triggers._fire, record_snapshot))  # noqa: SLF001
+    tuple(function.__code__ for function in (Triggers.step_ended, Triggers._fire, Triggers._asked, record_snapshot))  # noqa: SLF001
 )

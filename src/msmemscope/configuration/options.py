@@ -189,8 +189,8 @@ OPTIONS: tuple[Option, ...] = (
         "Record details once one of these holds where a step ends. A snapshot is taken, and the next steps have "
         "accesses, operators and both call stacks. That happens at most once an hour.",
         "LIST",
-        "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom; "
-        "separated by | or commas",
+        "rss>SIZE or rss>90%, npu:0>SIZE or npu>90% (cuda likewise), growth>SIZE/h, step_time>2x, oom, "
+        "SIGUSR1, SIGUSR2; separated by | or commas",
         "none",
         triggers.parse_trigger,
     ),

@@ -21,6 +21,7 @@ _SEPARATORS: Final = "[|,\N{FULLWIDTH COMMA}]"
 _PERCENT: Final = "(100|[1-9][0-9]?)%"
 _FACTOR: Final = r"([1-9][0-9]{0,3}(?:\.[0-9]{1,3})?)x"
 _SECONDS: Final = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_SIGNALS: Final = ("SIGUSR1", "SIGUSR2")
 _HINT: Final = "a shell needs quotes around it: --trigger='rss>90%|npu:0>60GiB'"
 
 
@@ -37,6 +38,8 @@ class TriggerSubject(str, enum.Enum):
     """An allocation failed for lack of memory."""
     STEP_TIME = "step_time"
     """How long a step took, as a multiple of the steps before."""
+    SIGNAL = "signal"
+    """Somebody sent a signal to the process."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +88,8 @@ def _condition(accepted: str, spelling: str, word: str) -> TriggerCondition:
     text = "".join(word.split())
     if text == TriggerSubject.FAILURE.value:
         return TriggerCondition(text, TriggerSubject.FAILURE)
+    if text in _SIGNALS:
+        return TriggerCondition(text, TriggerSubject.SIGNAL)
     subject, above, limit = text.partition(">")
     if not above or not limit:
         message = "has no limit" if _is_subject(subject) else "not a condition"
@@ -115,7 +120,8 @@ def _condition(accepted: str, spelling: str, word: str) -> TriggerCondition:
 
 def _is_subject(word: str) -> bool:
     is_accelerator = is_device(word) and word != CPU_WORD
-    return is_accelerator or word in {one.value for one in TriggerSubject if one is not TriggerSubject.DEVICE}
+    no_words = (TriggerSubject.DEVICE, TriggerSubject.SIGNAL)
+    return is_accelerator or word in {one.value for one in TriggerSubject if one not in no_words}
 
 
 def _size(text: str, refuse: Any) -> int:

@@ -333,10 +333,14 @@ def _triggers(facts: Mapping[str, tuple[str, ...]], *, has_steps: bool) -> Itera
     setting = facts.get("setting.trigger", ("",))[-1]
     count = facts.get("setting.trigger_steps", ("",))[-1]
     fired = facts.get(TRIGGER_FIRED_FACT, ())
-    yield from (f"--trigger: {one}; details of the next {count} steps were recorded" for one in fired)
+    duration = f"the next {count} steps" if has_steps else "a minute"
+    yield from (f"--trigger: {one}; details of {duration} were recorded" for one in fired)
     if setting and not fired:
         ending = "never held where a step ended" if has_steps else "was not looked at, because no step ended"
-        yield f"--trigger: {setting} {ending}"
+        unlooked = [one for one in setting.split("|") if not one.startswith("SIG")]
+        yield from (f"--trigger: {one} did not arrive" for one in setting.split("|") if one not in unlooked)
+        if unlooked:
+            yield f"--trigger: {'|'.join(unlooked)} {ending}"
 
 
 def failures_of(capture: Capture) -> OutOfMemoryResult | None:

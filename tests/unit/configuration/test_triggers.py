@@ -34,6 +34,7 @@ def triggered(text: str, option: str = "--trigger") -> Config:
                 TriggerCondition("rss>1%", TriggerSubject.HOST, percent=1),
             ],
         ),
+        ("SIGUSR2", [TriggerCondition("SIGUSR2", TriggerSubject.SIGNAL)]),
         ("", []),
     ],
 )
@@ -61,6 +62,8 @@ def test_accepted(text: str, conditions: list[TriggerCondition]) -> None:
         ("growth>1G", "growth>1G", "not a size in a time"),
         ("growth>1G/week", "growth>1G/week", "not a size in a time"),
         ("oom|nonsense", "nonsense", "not a condition"),
+        ("SIGTERM", "SIGTERM", "not a condition"),
+        ("signal>1", "signal>1", "looks at nothing that is known"),
     ],
 )
 def test_refused(text: str, value: str, reason: str) -> None:
