@@ -38,6 +38,7 @@ RUN_ELSEWHERE = {
     'eval "$(msmemscope env --unset)"': "tests/ascend/test_preload_environment.py",
     "python train.py": "tests/ascend/test_preload_environment.py, with another program",
     "msmemscope metrics memscopeDumpResults --prometheus=127.0.0.1:9464": "tests/integration/test_metrics.py",
+    "msmemscope metrics memscopeDumpResults --otlp=http://127.0.0.1:4318": "tests/integration/test_otlp_metrics.py",
     "msmemscope attach 4242 --for=60s": "tests/integration/test_attach.py",
     "msmemscope control 4242 stop": "tests/integration/test_control.py",
     "msmemscope control 4242 start": "tests/integration/test_control.py",
