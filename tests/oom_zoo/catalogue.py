@@ -39,6 +39,7 @@ REMEDIES = {
     Cause.LIMIT: Remedy.RAISE_LIMIT,
     Cause.OTHER_PROCESS: Remedy.FREE_DEVICE,
     Cause.PINNED_HOST: Remedy.REUSE_PINNED,
+    Cause.ONE_BLOCK: Remedy.SMALLER_BLOCK,
     Cause.REAL_SHORTAGE: Remedy.USE_LESS,
 }
 """The remedy for each cause, as a program's author should hear it."""

@@ -160,6 +160,16 @@ def outputs_of_last_step() -> None:
         optimizer.zero_grad()
 
 
+def distances_by_broadcasting() -> None:
+    """Queries are compared with all entries of a bank at once, in a tensor of three dimensions."""
+    encoder = torch.nn.Linear(256, 64, device=DEVICE)
+    with torch.no_grad():
+        bank = torch.cat([encoder(torch.zeros(512, 256, device=DEVICE)) for _ in range(8)])
+        queries = encoder(torch.zeros(1024, 256, device=DEVICE))
+        for some in queries.split(64 if is_applied("ask for less at once") else 1024):
+            ((some[:, None] - bank[None]) ** 2).sum(-1)  # CAUSE one large block
+
+
 def copied_for_averages() -> None:
     """A copy of the model for averaged weights joins after a warm-up, and the next backward pass does not fit."""
     model = _layers(13, 2044)

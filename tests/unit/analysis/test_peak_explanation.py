@@ -266,7 +266,7 @@ def test_real_shortage() -> None:
 def test_more_than_the_device_has() -> None:
     """Then others are not to blame, however much they have."""
     found = cause_of(failure(pieces=(400,), used=800, process=400, request=2000))
-    assert found.cause is Cause.REAL_SHORTAGE
+    assert found.cause is Cause.ONE_BLOCK
 
 
 def test_fragmentation_of_the_reserve() -> None:
@@ -296,7 +296,7 @@ def test_one_page_decides() -> None:
     assert other.next_command == "export PYTORCH_NPU_ALLOC_CONF=max_split_size_mb:21"
     assert "replayed with it, the request is served" in other.advice
     shortage = cause_of(failure(segment=600, pieces=(300, 300), used=600, request=725))
-    assert (shortage.cause, shortage.figures.missing_bytes) == (Cause.REAL_SHORTAGE, MEBIBYTE)
+    assert (shortage.cause, shortage.figures.missing_bytes) == (Cause.ONE_BLOCK, MEBIBYTE)
 
 
 def test_other_process() -> None:
@@ -424,7 +424,7 @@ def test_the_host() -> None:
     trace.add(EventKind.SNAPSHOT, device=DEVICE_CPU, **snapshot)
     trace.add(EventKind.OOM, size=9 * GIBIBYTE, device=DEVICE_CPU, name_id=trace.text("posix_memalign"))
     found = find_cause(trace.recording(), 3)
-    assert found.cause is Cause.REAL_SHORTAGE
+    assert found.cause is Cause.ONE_BLOCK
     assert "3.00 GiB in use by tensors, 1.00 GiB beside them" in found.sentence
     assert "exceed the 8.00 GiB of the machine by 5.00 GiB" in found.sentence
 

@@ -213,6 +213,8 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         return None
     site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
     cause, grown = _jump(step), own - usual_bytes
+    if cause is Cause.MORE_BLOCKS and step.request_bytes >= own / 2:
+        return None  # there is one block more
     held_by = _holder_of_more(step, grown) if cause is Cause.MORE_BLOCKS else ""
     return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by)
 

@@ -59,6 +59,8 @@ _LEAST_OF_SURPLUS: Final = 9 / 10
 _LEAST_SHOWN: Final = 1 / 100
 """Of the bytes in use: smaller candidates are not listed behind the first."""
 MOST_CANDIDATES: Final = 3
+_LARGE_BLOCK: Final = 2
+"""A request of more than so many times what is in use has a size to look at."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,5 +260,8 @@ def _rest(figures: MemoryFigures, site: str) -> Candidate:
         return Candidate(Cause.LIMIT, 0, site)
     if not figures.is_full:
         return Candidate(Cause.UNKNOWN, 0, site)
-    is_limited = (figures.machine_free_bytes or 0) >= figures.request_bytes
-    return Candidate(Cause.LIMIT if is_limited else Cause.REAL_SHORTAGE, 0, site)
+    if (figures.machine_free_bytes or 0) >= figures.request_bytes:
+        return Candidate(Cause.LIMIT, 0, site)
+    if figures.request_bytes > _LARGE_BLOCK * figures.in_use_bytes:
+        return Candidate(Cause.ONE_BLOCK, figures.request_bytes, site)
+    return Candidate(Cause.REAL_SHORTAGE, 0, site)

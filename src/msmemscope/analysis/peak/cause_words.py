@@ -47,6 +47,7 @@ class Remedy(str, Enum):
     LOOK_AT_DRIVER = "look at the driver's memory"
     REUSE_PINNED = "reuse pinned buffers"
     USE_LESS = "use less at this moment"
+    SMALLER_BLOCK = "ask for less at once"
     RECORD_MORE = "record what is missing"
 
 
@@ -84,6 +85,7 @@ class Cause(str, Enum):
     OUTSIDE_FRAMEWORK = "growth outside the framework", Remedy.LOOK_AT_DRIVER, "decompose"
     OUTSIDE_POOL = "memory outside of the pool", Remedy.FREE_DEVICE
     PINNED_HOST = "pinned host memory", Remedy.REUSE_PINNED
+    ONE_BLOCK = "one large block", Remedy.SMALLER_BLOCK
     REAL_SHORTAGE = "real shortage", Remedy.USE_LESS
     UNKNOWN = "unknown"
 
@@ -94,9 +96,10 @@ OF_KEPT: Final = (Cause.LEAK, Cause.KEPT, Cause.FAILED_ATTEMPT, Cause.CYCLES, Ca
 """Causes that are memory of live holders."""
 OF_THE_ALLOCATOR: Final = (*FRAGMENTATION, Cause.NOT_SEARCHED)
 """Causes that lie in how the caching allocator came to refuse."""
-RESTS: Final = (Cause.LIMIT, Cause.REAL_SHORTAGE, Cause.UNKNOWN)
+_UNSIZED_RESTS: Final = (Cause.LIMIT, Cause.REAL_SHORTAGE, Cause.UNKNOWN)
+RESTS: Final = (*_UNSIZED_RESTS, Cause.ONE_BLOCK)
 """The remaining causes where no single candidate is enough: they are not listed behind one that is."""
-_WITHOUT_BYTES: Final = frozenset({*OF_THE_ALLOCATOR, *RESTS, Cause.PINNED_HOST})
+_WITHOUT_BYTES: Final = frozenset({*OF_THE_ALLOCATOR, *_UNSIZED_RESTS, Cause.PINNED_HOST})
 """Causes whose bytes do not belong into their first line."""
 
 _SENTENCES: Final[dict[Cause, str]] = {
@@ -146,6 +149,10 @@ _SENTENCES: Final[dict[Cause, str]] = {
         "pool's ({reserved}): another process, or what this one took from the driver itself."
     ),
     Cause.PINNED_HOST: "Pinned host memory: {pinned} of the host were pinned, and {function} refused {request}.",
+    Cause.ONE_BLOCK: (
+        "One large block: {request} are asked for at once, {in_use} in use by {users}{beside}; together they exceed the {capacity} "
+        "of {place} by {least}{missing}."
+    ),
     Cause.REAL_SHORTAGE: (
         "Real shortage: {in_use} in use by {users}{beside}, and {request} exceed the {capacity} of {place} by "
         "{least}{missing}."
@@ -220,6 +227,10 @@ _ADVICE: Final[dict[Cause, str]] = {
         "room is there."
     ),
     Cause.PINNED_HOST: "Reuse pinned buffers (a pool of fixed size, fewer prefetched batches), or raise the limit of the container.",
+    Cause.ONE_BLOCK: (
+        "Look at the shape of this tensor: broadcasting, an outer product or one_hot() may make it that large. Compute it in parts, or "
+        "call a function that does not make it, such as cdist() or scaled_dot_product_attention()."
+    ),
     Cause.REAL_SHORTAGE: (
         "Lower what is in use at this moment: look at the call sites with the largest share. A smaller batch, recomputed "
         "activations, or a model that is split over more devices help."

@@ -289,6 +289,11 @@ CHINESE_TEXTS: Final = {
     ),
     "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
     "filled.": "批次没有变大。请检查: 重计算或 torch.no_grad() 是否没有生效, 循环是否变长, 是否有列表不断加入张量。",
+    "Look at the shape of this tensor: broadcasting, an outer product or one_hot() may make it that large. Compute it in parts, or "
+    "call a function that does not make it, such as cdist() or scaled_dot_product_attention().": (
+        "请检查这个张量的形状: 广播、外积或 one_hot() 可能使它变得这么大。请分块计算, 或使用不生成它的函数, 例如 cdist() 或 "
+        "scaled_dot_product_attention()。"
+    ),
     "kept by the program": "程序保留",
     "kept by an exception": "异常保留",
     "reference cycles": "循环引用",
@@ -308,6 +313,7 @@ CHINESE_TEXTS: Final = {
     "other process": "其他进程",
     "growth outside the framework": "框架之外的增长",
     "pinned host memory": "锁页主机内存",
+    "one large block": "一个很大的内存块",
     "real shortage": "真正不足",
     "tensors": "张量",
     "the pools": "内存池",
