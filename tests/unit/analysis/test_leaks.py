@@ -270,6 +270,25 @@ def test_a_cache_drops_nothing_in_steps_that_add_nothing(*, is_bounded: bool) ->
     assert find_step_leaks(trace.recording()).leaked.is_empty() is is_bounded
 
 
+@pytest.mark.parametrize("leaks_every", [0, 20])
+def test_a_cache_that_keeps_what_is_used(leaks_every: int) -> None:
+    """Some of its blocks are older than any that it dropped. It is full: as many are there as long before."""
+    trace = Trace()
+    used = [trace.malloc(1000, SITE) for _ in range(2)]
+    held: list[int] = []
+    for step in range(200):
+        held.append(trace.malloc(1000, SITE))
+        if step in {10, 30, 50}:
+            used.append(held.pop())
+        elif len(held) > 40:
+            trace.free(held.pop(0))
+        if leaks_every and step % leaks_every == 0:
+            trace.malloc(1000, SITE)
+        trace.step()
+    assert len(used) == 5
+    assert find_step_leaks(trace.recording()).leaked.is_empty() == (leaks_every == 0)
+
+
 def test_a_leak_beside_a_bounded_cache_at_the_same_site() -> None:
     """Blocks older than any that the site freed have leaked, and the site goes on leaking."""
     trace = Trace()

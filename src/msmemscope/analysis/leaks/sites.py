@@ -32,6 +32,11 @@ _MOST_TO_SET_UP: Final = 7
 _QUIET_RATIO: Final = 2.5
 """So many times the steps in which it leaked, and half of all steps, are quiet behind a cache that is full."""
 
+_NEARLY_FULL: Final = 0.98
+_ABOUT_AS_MANY: Final = 1.01
+_SHARE_WHILE_FULL: Final = 4
+"""A cache was full for one in so many of all steps, at least."""
+
 
 class Confidence(str, Enum):
     """How sure it is that a call site leaks."""
@@ -55,6 +60,9 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     cache of limited size frees a block only when newer ones have come, and keeps no more of them in the end than
     before. Ages of such a site are counted in newer blocks too: steps in which nothing comes push nothing out.
 
+    A cache that frees what was used least keeps some blocks for ever. All blocks of a site are expected to be freed if it
+    had as many long before the end, and has freed old ones since then.
+
     Args:
         blocks: SITE_KEY, `step`, `last_end` (i64), `malloc_sequence`, `free_sequence`, and `is_alive`, of blocks that
             outlived the step after their own.
@@ -76,7 +84,39 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     is_deeper, freed_as_deep = _compared_with_freed(group, groups.height, newer, is_alive)
     is_never_full = np.bincount(group[is_deeper], minlength=groups.height) > 0
     is_never_full[group[~is_alive & (newer == 0)]] = True
-    return pl.Series(is_expected | (is_alive & ~is_never_full[group] & (freed_as_deep >= SURE_IN_A_ROW)))
+    is_by_depth = ~is_never_full[group] & (freed_as_deep >= SURE_IN_A_ROW)
+    is_full = _full_groups(group, groups.height, blocks)
+    return pl.Series(is_expected | (is_alive & (is_by_depth | is_full[group])))
+
+
+def _full_groups(group: Numbers, groups: int, blocks: pl.DataFrame) -> Flags:
+    """Return which groups had their most blocks long before the end, and have exchanged old ones for new ones since."""
+    allocated, freed = blocks["malloc_sequence"].to_numpy(), blocks["free_sequence"].fill_null(0).to_numpy()
+    is_alive, step, last_end = (blocks[name].to_numpy() for name in ("is_alive", "step", "last_end"))
+    gone = np.flatnonzero(~is_alive)
+    of_block = np.concatenate([np.arange(len(group)), gone])
+    change = np.repeat([1, -1], [len(group), len(gone)])
+    order = np.lexsort((np.concatenate([allocated, freed[gone]]), group[of_block]))
+    of_block, change = of_block[order], change[order]
+    is_full = np.zeros(groups, dtype=np.bool_)
+    edges = np.searchsorted(group[of_block], np.arange(groups + 1))
+    has_turnover = np.bincount(group[gone], minlength=groups) >= SURE_IN_ALL
+    for one in np.flatnonzero(has_turnover):
+        part = slice(edges[one], edges[one + 1])
+        blocks_now = np.cumsum(change[part])
+        first = int(np.argmax(blocks_now >= _NEARLY_FULL * blocks_now.max()))
+        since, middle = of_block[part][first:], first + (len(blocks_now) - first) // 2
+        ended = int(last_end[since].max())
+        pushed_out = since[change[part][first:] < 0]
+        life = last_end[pushed_out] - step[pushed_out]
+        least = blocks_now[first:middle].max(initial=0)
+        is_full[one] = (
+            (ended - step[since[0]]) * _SHARE_WHILE_FULL >= ended
+            and len(pushed_out) >= max(SURE_IN_ALL, blocks_now[-1] / 4)
+            and np.median(life) >= max(SURE_IN_ALL, ended / 16)
+            and blocks_now[middle:].max() <= max(least + 1, least * _ABOUT_AS_MANY)
+        )
+    return is_full
 
 
 def _newer_blocks(group: Numbers, blocks: pl.DataFrame, is_alive: Flags) -> Numbers:
