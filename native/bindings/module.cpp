@@ -317,6 +317,9 @@ NB_MODULE(_native, module) {
                "Whether this thread's latest allocation of the driver failed for lack of memory, and was recorded.");
     module.def("failed_allocations", &out_of_memory::recorded_failures,
                "How many allocations were recorded in this process that failed for lack of memory.");
+    module.def(
+        "records_cpu_tensors", [] { return recorder::settings().devices.cpu; },
+        "Whether allocations of tensors of the CPU are recorded.");
     module.def("host_memory", &host_memory, nb::sig("def host_memory() -> tuple[int, int, int]"),
                "Resident bytes, and of the control group bytes in use and its limit; zeros without a limit.");
     module.def(

@@ -395,6 +395,12 @@ bool take(const void* memory, TakenSample& sample) noexcept {
     return true;
 }
 
+void end(const void* memory) noexcept {
+    if (TakenSample sample{}; take(memory, sample)) {
+        note_free(sample);
+    }
+}
+
 void put_back(const TakenSample& sample) noexcept { follow(*process_state, sample.block); }
 
 void note_free(const TakenSample& taken) noexcept {

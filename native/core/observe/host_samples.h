@@ -77,6 +77,8 @@ struct TakenSample {
 bool take(const void* memory, TakenSample& sample) noexcept;
 // It was freed.
 void note_free(const TakenSample& sample) noexcept;
+// Both, for a block that may_be_sample() said yes of.
+void end(const void* memory) noexcept;
 // It was not freed after all: the call failed.
 void put_back(const TakenSample& sample) noexcept;
 

@@ -116,16 +116,9 @@ void* reallocate_array(const Call<void*(void*, std::size_t, std::size_t)>& call,
                              bytes, due, "reallocarray", call.site);
 }
 
-__attribute__((noinline)) void end_sample(const void* memory) {
-    host_samples::TakenSample sample{};
-    if (host_samples::take(memory, sample)) {
-        host_samples::note_free(sample);
-    }
-}
-
 void free(const Call<void(void*)>& call, void* memory) {
     if (may_be_sample(memory)) {
-        end_sample(memory);
+        host_samples::end(memory);
     }
     call.real(memory);
 }
@@ -188,7 +181,7 @@ void* map_64(const Call<void*(void*, std::size_t, int, int, int, off64_t)>& call
 
 int unmap(const Call<int(void*, std::size_t)>& call, void* memory, std::size_t bytes) {
     if (may_be_sample(memory)) {
-        end_sample(memory);
+        host_samples::end(memory);
     }
     return call.real(memory, bytes);
 }
@@ -224,7 +217,7 @@ int create_thread(const Call<int(pthread_t*, const pthread_attr_t*, void* (*)(vo
     }
     host_samples::note_end_of_thread(place_of(created));
     if (may_be_sample(place_of(created))) {
-        end_sample(place_of(created));  // a thread that nobody joined has ended, and left its place to this one
+        host_samples::end(place_of(created));  // a thread that nobody joined has ended, and left its place to this one
     }
     host_samples::note_thread(place_of(created), stack_bytes_of(attributes), call.site);
     return 0;

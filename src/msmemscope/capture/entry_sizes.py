@@ -13,6 +13,8 @@ import types
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msmemscope import _native
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -122,6 +124,8 @@ def _size(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
     array = getattr(sys.modules.get("numpy"), "ndarray", None)
     if array is not None and issubclass(type(value), array):
         return _rounded(_BASIC_SIZE.__get__(type(value))) + _bytes_of_array(value, array, depth)
+    if type(value) in _tensor_types():
+        return _rounded(_BASIC_SIZE.__get__(type(value))) + _bytes_of_tensor(value)
     mapping = getattr(sys.modules.get("mmap"), "mmap", None)
     if mapping is not None and issubclass(type(value), mapping):
         return _rounded(_BASIC_SIZE.__get__(type(value))) + _mapped_bytes(value, mapping)
@@ -148,6 +152,26 @@ def _bytes_of_array(value: Any, array: type, depth: int) -> int:
     if depth >= _DEEPEST:
         return 0
     return _size(base, depth + 1, None, set()) // max(sys.getrefcount(base) - _OWN_REFERENCES, 1)
+
+
+def _tensor_types() -> tuple[type, ...]:
+    """Torch's own types of tensors: nothing of the program runs where they are asked."""
+    torch = sys.modules.get("torch")
+    return (torch.Tensor, torch.nn.Parameter) if torch is not None and hasattr(torch, "nn") else ()
+
+
+def _bytes_of_tensor(value: Any) -> int:
+    """The memory of a tensor of the CPU, of one that shares it its part; 0 where such memory is recorded for itself."""
+    private = sys.modules["torch"]._C  # noqa: SLF001 - the public names would ask modes of the program
+    if _native.records_cpu_tensors() or not hasattr(private, "_storage_Use_Count"):
+        return 0
+    with private.DisableTorchFunction():
+        if value.layout is not sys.modules["torch"].strided or not value.is_cpu:
+            return 0
+        storage = value.untyped_storage()
+        size: int = storage.nbytes()
+        users = private._storage_Use_Count(storage._cdata) - 1  # noqa: SLF001 - one is the object here
+        return size // max(users, 1)
 
 
 def _mapped_bytes(value: Any, mapping: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from msmemscope.analysis.host.host_samples import THREADS
+from msmemscope.analysis.host.host_samples import TENSORS, THREADS
 from msmemscope.analysis.host.pinned_settings import COMMON
 from msmemscope.units import format_bytes, format_count
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 OTHER_HOST_MEMORY: Final = "outside of tensors: Python objects or native libraries, whose allocations are not observed"
 """The possible causes of host memory that grows without tensors, where nothing was sampled."""
-UNEXPLAINED_HOST_MEMORY: Final = "outside of tensors: sampled allocations explain little of it"
-"""The same where samples name no line."""
+ANY_HOST_MEMORY: Final = "CPU tensors, Python objects or native libraries, whose allocations are not observed"
+"""The same where CPU tensors are not recorded."""
+UNEXPLAINED_HOST_MEMORY: Final = "sampled allocations explain little of it"
+"""The words where samples name no line."""
 KEPT_FREE: Final = "freed, and kept by the C library in gaps between other blocks"
 """The words for memory that the allocator keeps."""
 _NEARLY_ALL: Final = 0.95
@@ -32,6 +34,8 @@ THREADS_REMEDY: Final = (
     "Let such threads end and join them, or take them from a pool of a fixed size: each keeps its stack."
 )
 """The advice about a line that starts threads which stay."""
+TENSORS_REMEDY: Final = "Keep less there, or clear it now and then. Add cpu to --device: then each of these tensors is recorded, with its holder."
+"""The advice about CPU tensors that are sampled alone."""
 CONTAINER_REMEDY: Final = "Remove its entries when they are done with, or give it a bound: so far it only grows."
 """The advice about a container that keeps it."""
 SHARED_REMEDY: Final = "Close each segment and unlink it when it is done with: until then all of it stays in memory."
@@ -74,6 +78,8 @@ def host_growth_remedy(found: HostGrowth) -> str:
         return SHARED_REMEDY
     if found.site is not None and found.site.what == THREADS:
         return THREADS_REMEDY
+    if found.site is not None and found.site.what == TENSORS and found.container is None:
+        return TENSORS_REMEDY
     if found.container is not None:
         return CONTAINER_REMEDY
     return HOST_MEMORY_REMEDY if found.site is not None else ""
@@ -86,9 +92,12 @@ def host_growth_words(found: HostGrowth) -> str:
         is_all = found.kept_free_bytes >= _NEARLY_ALL * found.growth_bytes
         return f"{when}, {'' if is_all else f'{format_bytes(found.kept_free_bytes)} of it '}{KEPT_FREE}"
     held = f", held by {found.container.words}" if found.container is not None else ""
+    outside = ", outside of tensors" if found.are_tensors_recorded else ""
     if found.site is not None:
         live = format_bytes(found.site.live_bytes)
-        return f"{when}, outside of tensors: about {live} of that line are alive, {found.site.what}{held}"
+        return f"{when}{outside}: about {live} of that line are alive, {found.site.what}{held}"
     if held:
-        return f"{when}, outside of tensors{held}"
-    return f"{when}, {UNEXPLAINED_HOST_MEMORY if found.is_sampled else OTHER_HOST_MEMORY}"
+        return f"{when}{outside}{held}"
+    if found.is_sampled:
+        return f"{when}{outside}: {UNEXPLAINED_HOST_MEMORY}"
+    return f"{when}, {OTHER_HOST_MEMORY if found.are_tensors_recorded else ANY_HOST_MEMORY}"

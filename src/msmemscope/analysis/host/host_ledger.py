@@ -32,7 +32,7 @@ from msmemscope.analysis.host.host_figures import (
     imports_of_frameworks,
     is_emulated,
 )
-from msmemscope.analysis.host.host_samples import SHARED_MEMORY, HostSamples
+from msmemscope.analysis.host.host_samples import SHARED_MEMORY, TENSORS, HostSamples
 from msmemscope.analysis.host.processes_together import shares_of
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
@@ -49,7 +49,6 @@ Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.uint64]]"
 
 SUBJECT: Final = Subject("Host memory")
 
-TENSORS: Final = "CPU tensors"
 PINNED: Final = "pinned memory"
 BEFORE: Final = "interpreter and libraries, before work began"
 EARLIER: Final = "allocated before the log began"
@@ -182,6 +181,8 @@ def account_for_host(recording: Recording, _: QuestionOptions | None = None) -> 
     exact = _blocks(recording, sequences)
     kinds = samples.of_private_memory().by_kind(recording)
     sampled = {kind: MemoryUse.of(part.as_blocks()).after(sequences) for kind, part in kinds.items()}
+    if TENSORS in sampled:
+        exact[TENSORS] += sampled.pop(TENSORS)
     unrecorded = figures["unrecorded_bytes"].to_numpy()
     set_up = np.maximum.accumulate(np.where(is_set_up, np.arange(len(unrecorded)), 0))
     exact[EARLIER] = np.maximum(unrecorded - unrecorded[set_up], 0)

@@ -34,7 +34,10 @@ NUMPY_ARRAYS: Final = "NumPy arrays"
 NATIVE_MEMORY: Final = "native memory"
 THREADS: Final = "threads"
 SHARED_MEMORY: Final = "shared memory"
-_KIND_OF_FUNCTION: Final = {"pthread_create": THREADS, "mmap(MAP_SHARED)": SHARED_MEMORY}
+TENSORS: Final = "CPU tensors"
+_KIND_OF_FUNCTION: Final = {
+    "pthread_create": THREADS, "mmap(MAP_SHARED)": SHARED_MEMORY, "c10::alloc_cpu": TENSORS,
+}  # fmt: skip
 """Of functions that say what the memory is, whoever calls them."""
 
 _IMPORTING: Final = "<frozen importlib._bootstrap"
@@ -60,7 +63,8 @@ class HostSite:
     """An estimate."""
     samples: int
     what: str
-    """`Python objects`, `NumPy arrays`, `threads`, `shared memory` or `native memory of libX.so`: most of it."""
+    """`Python objects`, `NumPy arrays`, `threads`, `shared memory`, `CPU tensors` (where the CPU is left out) or
+    `native memory of libX.so`: most of it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,7 @@ from msmemscope.analysis.host.host_figures import (
 )
 from msmemscope.analysis.host.host_samples import HostSamples, HostSite
 from msmemscope.analysis.host.touched_later import touched_later_bytes
+from msmemscope.model.devices import CPU_WORD
 from msmemscope.model.events import EventKind
 from msmemscope.recording.source_lines import line_and_library
 from msmemscope.recording.step_bounds import WARM_UP_STEPS
@@ -133,6 +134,8 @@ class HostGrowth:
     """Whether it is memory that processes share, or files in memory."""
     container: GrowingContainer | None = None
     """The container of the program that keeps it; None where none is known."""
+    are_tensors_recorded: bool = True
+    """Whether CPU tensors are recorded, and so no part of it."""
     unexplained_bytes: int = 0
     """By which it rose over the run without steps, where samples explain little of that: it is not called growing then."""
 
@@ -182,6 +185,12 @@ def find_host_growth(recording: Recording) -> HostGrowth | None:
     Returns:
         None where too few figures were recorded to tell.
     """
+    found = _found(recording)
+    devices = recording.facts.get("setting.devices", (CPU_WORD,))[-1].split(",")
+    return dataclasses.replace(found, are_tensors_recorded=CPU_WORD in devices) if found is not None else None
+
+
+def _found(recording: Recording) -> HostGrowth | None:
     every = HostSamples.of(recording)
     samples = every.of_private_memory()
     found = _growth_over_steps(recording, samples)

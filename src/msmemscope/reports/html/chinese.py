@@ -101,6 +101,9 @@ CHINESE_TEXTS: Final = {
     "type of its entries": "条目类型",
     "container": "容器",
     "Remove entries when they are done with, or give the container a bound.": "条目用完后请删除, 或给容器设上限。",
+    "Keep less there, or clear it now and then. Add cpu to --device: then each of these tensors is recorded, with its holder.": (
+        "请在该处少保留一些, 或定期清空。将 cpu 加入 --device: 这样会逐一记录这些张量及其持有者。"
+    ),
     "Remove its entries when they are done with, or give it a bound: so far it only grows.": (
         "条目用完后请删除, 或给它设上限: 目前它只增不减。"
     ),

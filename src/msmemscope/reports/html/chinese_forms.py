@@ -83,25 +83,29 @@ CHINESE_FORMS: Final = {
     "libraries, whose allocations are not observed[ ({who})]": (
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 来自未被观测的 Python 对象或本地库的分配[ ({who})]"
     ),
-    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors: sampled allocations explain "
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, CPU tensors, Python objects or native libraries, "
+    "whose allocations are not observed[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 来自未被观测的 CPU 张量、Python 对象或本地库的分配[ ({who})]"
+    ),
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}[, outside of tensors]: sampled allocations explain "
     "little of it[ ({who})]": (
-        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 对分配的采样只能解释其中很少一部分[ ({who})]"
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步[, 不属于张量]: 对分配的采样只能解释其中很少一部分[ ({who})]"
     ),
     "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, freed, and kept by the C library in gaps between "
     "other blocks[ ({who})]": (
         "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 已释放, 但被 C 库保留在其他内存块之间的空隙中[ ({who})]"
     ),
-    "host memory: {size} on {device} at {site}, {growth} per step, in steps {first} to {last}, outside of tensors: about {other} of "
+    "host memory: {size} on {device} at {site}, {growth} per step, in steps {first} to {last}[, outside of tensors]: about {other} of "
     "that line are alive, {said}[, held by {chain}][ ({who})]": (
-        "主机内存: {device} 上 {size}, 位于 {site}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量: 该行约有 {other} 仍存活, {said}"
+        "主机内存: {device} 上 {size}, 位于 {site}, 每步 {growth}, 第 {first} 至 {last} 步[, 不属于张量]: 该行约有 {other} 仍存活, {said}"
         "[, 被 {chain} 持有][ ({who})]"
     ),
-    "host memory: {size} on {device} at {site}, over the run, outside of tensors: about {other} of that line are alive, {said}"
+    "host memory: {size} on {device} at {site}, over the run[, outside of tensors]: about {other} of that line are alive, {said}"
     "[, held by {chain}][ ({who})]": (
-        "主机内存: {device} 上 {size}, 位于 {site}, 在整个运行期间, 不属于张量: 该行约有 {other} 仍存活, {said}[, 被 {chain} 持有][ ({who})]"
+        "主机内存: {device} 上 {size}, 位于 {site}, 在整个运行期间[, 不属于张量]: 该行约有 {other} 仍存活, {said}[, 被 {chain} 持有][ ({who})]"
     ),
-    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors, held by {chain}[ ({who})]": (
-        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步, 不属于张量, 被 {chain} 持有[ ({who})]"
+    "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}[, outside of tensors], held by {chain}[ ({who})]": (
+        "主机内存: {device} 上 {size}, 每步 {growth}, 第 {first} 至 {last} 步[, 不属于张量], 被 {chain} 持有[ ({who})]"
     ),
     "host memory: {size} on {device}, copied from the process that forked this one: to read Python objects writes their reference "
     "counts, held by {chain}[ ({who})]": (
