@@ -63,7 +63,7 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
     """As their users write them: the cause and the remedy. Small gaps, which any full device has, are no cause."""
     by_day = {
         "reported.outputs_of_last_step", "reported.copied_for_averages", "reported.first_forward",
-        "reported.model_left_in_evaluation",
+        "reported.model_left_in_evaluation", "reported.larger_batch_in_validation", "reported.keys_joined_by_token",
     }  # fmt: skip
     programs = [one for one in catalogue.programs(catalogue.REPORTED_FAMILIES) if NIGHT or one.identity in by_day]
     rows = measure(tmp_path, programs)

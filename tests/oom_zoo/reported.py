@@ -170,6 +170,44 @@ def distances_by_broadcasting() -> None:
             ((some[:, None] - bank[None]) ** 2).sum(-1)  # CAUSE one large block
 
 
+def larger_batch_in_validation() -> None:
+    """The loader of the validation has a larger batch, and calls the model from a line of its own."""
+    model = _layers(4, 512)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    for _ in range(6):
+        model(torch.zeros(1024, 512, device=DEVICE)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    with torch.no_grad():
+        batch = torch.zeros(2048 if is_applied("lower the batch") else 145_000, 512, device=DEVICE)
+        model(batch).square().mean()  # CAUSE batch jump
+
+
+class _Decoder(torch.nn.Module):
+    """Keys of all tokens so far, which each call joins to those before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = torch.nn.Linear(512, 512, device=DEVICE)
+        self.keys: torch.Tensor | None = None
+
+    def forward(self, token: torch.Tensor) -> torch.Tensor:
+        new = self.project(token)
+        before = new[:0] if self.keys is None else self.keys
+        self.keys = torch.cat([before, new])  # CAUSE KV cache
+        if is_applied("bound the cache"):
+            self.keys = self.keys[-4096:].clone()
+        return self.keys.square().sum(0)
+
+
+def keys_joined_by_token() -> None:
+    """One prompt, and more tokens than there is room for."""
+    decoder = _Decoder()
+    with torch.no_grad():
+        for _ in range(200):
+            decoder(torch.zeros(1024, 512, device=DEVICE))
+
+
 def copied_for_averages() -> None:
     """A copy of the model for averaged weights joins after a warm-up, and the next backward pass does not fit."""
     model = _layers(13, 2044)

@@ -82,7 +82,8 @@ def candidate_of(cause: Cause, blocks: pl.DataFrame, step: FailingStep, more_byt
     """Return blocks of `step.alive` as a candidate, with so many more bytes than they have."""
     size = int(blocks["size"].sum()) + more_bytes
     site = most_of(blocks, "site") or step.site
-    return Candidate(cause, size, site, step.least_need_bytes, blocks.height, main_holder(blocks))
+    count = blocks.height if more_bytes <= 0 else 0
+    return Candidate(cause, size, site, step.least_need_bytes, count, main_holder(blocks))
 
 
 def is_of_stack(step: FailingStep, pattern: re.Pattern[str]) -> pl.Expr:
@@ -127,10 +128,12 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
     if is_request:
         need = max(need, step.in_use_bytes + _missing_copies(step, now))
     site = step.site if is_request else most_of(now, "site")
-    found = Candidate(cause, size + need - step.least_need_bytes, site, need, now.height - before.height)
+    # A number of blocks beside the bytes of more than these would be wrong.
+    count = 0 if is_request else now.height - before.height
+    found = Candidate(cause, size + need - step.least_need_bytes, site, need, count)
     loaded = now.filter(is_of_stack(step, _LOADING))
-    if cause is Cause.CHECKPOINT and not is_request and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
-        return dataclasses.replace(found, held_by=main_holder(loaded), is_loaded=True)
+    if cause is Cause.CHECKPOINT and int(loaded["size"].sum()) * 2 > int(now["size"].sum()):
+        return dataclasses.replace(found, held_by="" if is_request else main_holder(loaded), is_loaded=True)
     return found
 
 
@@ -182,6 +185,10 @@ def _model(step: FailingStep) -> Candidate | None:
         own = models.filter(pl.col("malloc_sequence") >= step.begin)
         second = candidate_of(Cause.SECOND_MODEL, own, step, step.request_bytes if is_request else 0)
         is_second = second.freed_bytes >= _LEAST_MODEL_SHARE * model_bytes and own.height < models.height
+        if is_request:
+            # Its bytes still to come are taken for those of a model as large as the first.
+            to_come = int(models["size"].sum()) - 2 * int(own["size"].sum())
+            second = dataclasses.replace(second, need_bytes=step.in_use_bytes + max(to_come, step.request_bytes))
         return second if is_second else None
     if not is_request:
         return None
@@ -200,7 +207,7 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         if comparison.ratio < LEAST_JUMP:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
-        cause, site = _jump(step), most_of(step.own, "site") or step.site
+        cause, site = _jump(step), _most_of_own(step)
         if cause is Cause.MORE_BLOCKS:
             # Beside the most that the good step had, which it may have had later.
             grown = comparison.failing_own_bytes + rest - max(usual_bytes, comparison.good_bytes)
@@ -211,12 +218,19 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
-    site = step.site if step.request_bytes >= own / 2 else most_of(step.own, "site") or step.site
+    site = _most_of_own(step)
     cause, grown = _jump(step), own - usual_bytes
     if cause is Cause.MORE_BLOCKS and step.request_bytes >= own / 2:
         return None  # there is one block more
     held_by = _holder_of_more(step, grown) if cause is Cause.MORE_BLOCKS else ""
     return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by)
+
+
+def _most_of_own(step: FailingStep) -> str:
+    """Return the line with most of the failing step's blocks, the request among them."""
+    request = pl.DataFrame({"site": [step.site], "size": [step.request_bytes]}, schema_overrides={"size": pl.Int64})
+    own = step.own.select("site", pl.col("size").cast(pl.Int64))
+    return most_of(pl.concat([own, request]), "site") or step.site
 
 
 def _holder_of_more(step: FailingStep, grown_bytes: int) -> str:
@@ -229,7 +243,10 @@ def _holder_of_more(step: FailingStep, grown_bytes: int) -> str:
 
 
 def _jump(step: FailingStep) -> Cause:
-    """Whether the surplus is mostly of blocks that are larger than any that their line ever had in earlier steps."""
+    """Whether the surplus is mostly of blocks that are larger than any that their line ever had in earlier steps.
+
+    A validation calls the model from another line: a new line is compared with its operator.
+    """
     line = ["python_stack_id", "name"]
     request = pl.DataFrame(
         {"python_stack_id": [step.failure["python_stack_id"]], "name": [step.operator], "size": [step.request_bytes]},
@@ -237,37 +254,56 @@ def _jump(step: FailingStep) -> Cause:
     )
     sizes = pl.col("size").cast(pl.Int64), pl.col("name").fill_null("")
     own = pl.concat([step.own.select("python_stack_id", *sizes), request], how="diagonal")
-    usual = (
-        step.recording.blocks.filter(
-            pl.col("malloc_sequence") < step.begin, pl.col("python_stack_id").is_in(own["python_stack_id"].implode())
-        )
-        .select("python_stack_id", *sizes)
-        .group_by(line)
-        .agg(usual=pl.col("size").max())
+    earlier = step.recording.blocks.filter(
+        pl.col("malloc_sequence") < step.begin, pl.col("device") == step.failure["device"]
+    ).select("python_stack_id", *sizes)
+    of_line, of_operator = (
+        earlier.group_by(key).agg(pl.col("size").max().alias(name))
+        for key, name in ((line, "of_line"), ("name", "of_operator"))
     )
-    larger = own.join(usual, on=line, how="left").filter(pl.col("size") >= LEAST_JUMP * pl.col("usual"))
+    usual = pl.coalesce("of_line", "of_operator")
+    larger = own.join(of_line, on=line, how="left").join(of_operator, on="name", how="left")
+    larger = larger.filter(pl.col("size") >= LEAST_JUMP * usual)
     is_larger = int(larger["size"].sum()) * 2 >= int(own["size"].sum())
     return Cause.BATCH_JUMP if is_larger else Cause.MORE_BLOCKS
 
 
 def _larger_than_before(step: FailingStep) -> Candidate | None:
     """Without steps: blocks that are far larger than the usual requests of their line, the request among them."""
-    of_line = step.blocks.with_columns(
-        usual=pl.col("size").median().over("site_path", "name"), count=pl.len().over("site_path", "name")
-    ).filter(pl.col("count") >= _FEWEST_EARLIER)
-    is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
+    request = step.request_bytes
+    here = step.blocks.filter(pl.col("site_path") == step.site_path)
+    is_such = pl.col("size") * LEAST_JUMP >= request
+    first = here.filter(is_such)["malloc_sequence"].min()
+    usual = here.filter(~is_such)
     # A line that has always had both kinds has not jumped: an optimizer asks for matrices and for vectors.
-    first = pl.when(is_larger).then("malloc_sequence").min().over("site_path", "name")
-    is_before = first.is_null() | (pl.col("malloc_sequence") < first)
-    of_line = of_line.filter(is_before.sum().over("site_path", "name") >= _FEWEST_EARLIER)
-    is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
-    larger = of_line.filter(is_larger & is_alive)
-    usual, request = of_line.filter(pl.col("site_path") == step.site_path)["usual"].max(), step.request_bytes
+    before = usual if first is None else usual.filter(pl.col("malloc_sequence") < first)
+    if before.height < _FEWEST_EARLIER:
+        return None
+    most = int(usual["size"].to_numpy().max())
     # A pool asks for a whole segment, however little of it a block takes.
-    if not isinstance(usual, float) or request < _LEAST_STEPLESS_JUMP * usual or request <= segment_bytes(usual):
+    if request < _LEAST_STEPLESS_JUMP * most or request <= segment_bytes(most):
         return None
-    size = int((larger["size"] - larger["usual"]).sum()) + request - int(usual)
-    if size < request / 2:
+    # A gradient is as large as its weight.
+    weights = step.alive.filter(is_of_model(step))["size"].to_numpy()
+    if "backward" in step.operator and (abs(weights - request) <= (LEAST_JUMP - 1) * request).any():
         return None
+    such = step.alive.filter(is_such, pl.col("site_path") == step.site_path)["size"].to_numpy()
+    size = int((such - most).sum()) + _larger_elsewhere(step) + request - most
     # The usual requests of the line did fit.
     return Candidate(Cause.BATCH_JUMP, size, step.site, step.least_need_bytes, is_enough=True)
+
+
+def _larger_elsewhere(step: FailingStep) -> int:
+    """By how many bytes live blocks of other lines are larger than the usual ones of their line."""
+    of_line = step.blocks.filter(pl.col("site_path") != step.site_path).with_columns(
+        usual=pl.col("size").median().over("site_path", "name"), count=pl.len().over("site_path", "name")
+    )
+    is_larger = pl.col("size") >= _LEAST_STEPLESS_JUMP * pl.col("usual")
+    first = pl.when(is_larger).then("malloc_sequence").min().over("site_path", "name")
+    is_before = first.is_null() | (pl.col("malloc_sequence") < first)
+    of_line = of_line.filter(
+        pl.col("count") >= _FEWEST_EARLIER, is_before.sum().over("site_path", "name") >= _FEWEST_EARLIER
+    )
+    is_alive = pl.col("malloc_sequence").is_in(step.alive["malloc_sequence"].implode())
+    larger = of_line.filter(is_larger & is_alive)
+    return int((larger["size"] - larger["usual"]).sum())

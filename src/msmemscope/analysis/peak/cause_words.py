@@ -112,7 +112,7 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.MORE_BLOCKS: (
         "More blocks than before: {size} more than an earlier step ever had, in blocks that are mostly no larger{needed}."
     ),
-    Cause.OPTIMIZER_STATE: "Optimizer state: {size} came with the first step of the optimizer{needed}.",
+    Cause.OPTIMIZER_STATE: "Optimizer state: the first step of the optimizer takes {size}{needed}.",
     Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy{needed}.",
     Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it{needed}.",
     Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}{needed}.",
@@ -172,6 +172,8 @@ _LIMIT_OR_QUOTA: Final = (
     "refused them (set_per_process_memory_fraction), or a quota."
 )
 _LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
+_LOADING: Final = "Checkpoint: what is loaded takes {size} beside what is there already{needed}."
+_GRAPH: Final = "Kept: {size}{blocks} are in a graph that grew, and wait for its backward pass{share}{needed}."
 _UNUSED_GAP: Final = (
     "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
     "another stream, or to segments for other sizes."
@@ -183,6 +185,7 @@ _REFUSED_ROOM: Final = (
 _ADVICE_GRAPH: Final = (
     "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad()."
 )
+_ADVICE_OWN_GRAPH: Final = f"{_ADVICE_GRAPH} Where gradients of several batches are summed, call backward() for each."
 _ADVICE_OUTSIDE: Final = (
     "Something outside of Python keeps it: torch.autocast keeps converted weights until its context ends (cache_enabled=False), and "
     "libraries have caches of their own."
@@ -200,7 +203,10 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.SECOND_MODEL: "Release the other model before this one is made (del, gc.collect()), or keep one of them on the host.",
     Cause.OUTSIDE_POOL: "Look with {names.look_at_device} who uses the device: another process, or a library in this one.",
     Cause.LEAK: "Release what the line keeps over steps: detach() or item() what is logged, bound lists and caches.",
-    Cause.KV_CACHE: "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.",
+    Cause.KV_CACHE: (
+        "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache. If cat() makes it longer, allocate it "
+        "once: cat() needs the old and the new one at a time."
+    ),
     Cause.BATCH_JUMP: (
         "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
     ),
@@ -337,7 +343,9 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
     if first.cause is Cause.BATCH_JUMP and comparison is not None:
         sentence = _JUMP_AT_OPERATOR if comparison.is_same_operator else _JUMP_BEHIND_STEP
     elif first.is_loaded:
-        sentence = _LOADED
+        sentence = _LOADED if first.held_by else _LOADING
+    elif first.cause is Cause.KEPT and first.held_by.endswith(AUTOGRAD_GRAPH):
+        sentence = _GRAPH
     elif first.cause is Cause.LIMIT and figures.limit:
         sentence = _LIMIT_OF_PROCESS
     elif first.cause is Cause.LIMIT and figures.is_refused_with_room:
@@ -410,7 +418,7 @@ def remedy_of(first: Candidate, figures: MemoryFigures) -> tuple[Remedy, str]:
     elif _is_unexplained(first, figures):
         remedy, advice = Remedy.FREE_DEVICE, _ADVICE_UNEXPLAINED
     elif cause in {Cause.KEPT, Cause.LEAK} and AUTOGRAD_GRAPH in first.held_by:
-        advice = _ADVICE_GRAPH
+        advice = _ADVICE_OWN_GRAPH if first.held_by.endswith(AUTOGRAD_GRAPH) and cause is Cause.KEPT else _ADVICE_GRAPH
     elif cause in {Cause.KEPT, Cause.LEAK} and first.held_by == HELD_BY_C:
         advice = _ADVICE_OUTSIDE
     elif first.is_loaded:

@@ -16,6 +16,7 @@ The observed process found the holders of blocks by following references when th
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,8 +112,9 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
     count = live_series(group, groups, outliving.with_columns(size=pl.lit(1)), steps)
     growing = outliving.filter(pl.col("group").is_in(np.flatnonzero(_is_growing(live))))
     numbers: dict[Cause, list[int]] = {Cause.LEAK: [], Cause.KV_CACHE: []}
+    half = count.shape[1] // 2
     for number, stacks, names in growing.group_by("group").agg(pl.col("python_stack_id", "name").unique()).iter_rows():
-        is_joined = count[number, -1] == count[number, 0] and any(_JOINING.search(name or "") for name in names)
+        is_joined = count[number, -1] == count[number, half] and any(_JOINING.search(name or "") for name in names)
         is_cache = is_joined or any(_CACHE.search(step.texts.get(stack, "")) for stack in stacks)
         numbers[Cause.KV_CACHE if is_cache else Cause.LEAK].append(number)
     # The failing step's own blocks of these lines are not kept yet.
@@ -122,7 +124,7 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
         blocks = ended_blocks.join(sites, on=_SITE, how="semi", maintain_order="left")
         found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
         if found.freed_bytes > 0:
-            yield found
+            yield dataclasses.replace(found, block_count=max(found.block_count - int(count[chosen, 0].sum()), 0))
 
 
 def _in_container(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:

@@ -334,6 +334,11 @@ CHINESE_TEXTS: Final = {
     "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad().": (
         "释放计算图: 对保留的值使用 detach() 或 item(), 不需要反向传播的部分在 torch.no_grad() 下运行。"
     ),
+    "Let go of the graph: detach() or item() what is kept, and run what needs no backward pass under torch.no_grad(). Where gradients "
+    "of several batches are summed, call backward() for each.": (
+        "释放计算图: 对保留的值使用 detach() 或 item(), 不需要反向传播的部分在 torch.no_grad() 下运行。"
+        "如需累加多个批次的梯度, 对每个批次调用 backward()。"
+    ),
     "Release what is collected: move it to the host (.cpu()), reduce it at once, or bound the container.": (
         "释放收集的内容: 移到主机 (.cpu()), 立即归约, 或限制容器的长度。"
     ),
@@ -345,7 +350,10 @@ CHINESE_TEXTS: Final = {
     "Release the other model before this one is made (del, gc.collect()), or keep one of them on the host.": (
         "在创建此模型之前释放另一个模型 (`del`, gc.collect()), 或把其中一个留在主机。"
     ),
-    "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache.": "限制缓存: 更短的上下文, 更少的并发序列, 分页或量化的缓存。",
+    "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache. If cat() makes it longer, allocate it "
+    "once: cat() needs the old and the new one at a time.": (
+        "限制缓存: 更短的上下文, 更少的并发序列, 分页或量化的缓存。如果用 cat() 加长缓存, 请一次分配好: cat() 同时需要旧的和新的缓存。"
+    ),
     "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it.": (
         "把批次或其序列长度降到之前各步的水平; 或分批累积梯度。"
     ),

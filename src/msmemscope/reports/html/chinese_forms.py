@@ -278,7 +278,11 @@ CHINESE_FORMS: Final = {
         "内存池之外的内存: 设备至少有 {size} 既不空闲 ({other}) 也不属于内存池 ({growth}): 另一个进程, 或本进程直接向驱动申请的内存。"
     ),
     "KV cache: caches grew by {size} over the steps that had ended{said}": "KV 缓存: 在已结束的步中缓存增长了 {size}{said}",
-    "Optimizer state: {size} came with the first step of the optimizer{said}": "优化器状态: 优化器的第一步带来了 {size}{said}",
+    "Optimizer state: the first step of the optimizer takes {size}{said}": "优化器状态: 优化器的第一步占用 {size}{said}",
+    "Kept: {size}[ in {count} blocks] are in a graph that grew, and wait for its backward pass[ ({number} % of what was in use)]{said}": (
+        "保留: {size}[, {count} 个内存块] 在不断增长的计算图中, 等待反向传播[ (占使用量的 {number} %)]{said}"
+    ),
+    "Checkpoint: what is loaded takes {size} beside what is there already{said}": "检查点: 除已有的内存外, 加载的内容占用 {size}{said}",
     "Checkpoint: copies for a checkpoint take {size} beside what they copy{said}": "检查点: 除被复制的内存外, 检查点的副本占用 {size}{said}",
     "Workspace: an operator asked for {size} more of workspace than any before it{said}": (
         "工作区: 一个算子请求的工作区比之前任何算子多 {size}{said}"
