@@ -144,6 +144,16 @@ class Trace:
         """The first access with another number than the allocation."""
         return next((row for row in block.accesses if self.number(row) != self.number(block.malloc)), None)
 
+    def is_computed(self, block: Block) -> bool:
+        """Whether the operator that allocates it also accesses blocks that it did not allocate."""
+        operator = self.operator_of(block.malloc)
+        return operator is not None and any(
+            self.operator_of(row) is operator
+            for other in self.blocks.values()
+            if self.operator_of(other.malloc) is not operator
+            for row in other.accesses
+        )
+
     def between(self, first: Row, second: Row, device: int) -> list[Operator]:
         """The operators of a device strictly between two events; an event outside of operators stands for itself."""
         begin, end = self.begin_of(first), self.begin_of(second)
@@ -212,6 +222,8 @@ def _time(trace: Trace, block: Block, kind: str) -> tuple[int, int]:
     if kind == "early_allocation":
         first_use = trace.first_use_elsewhere(block)
         assert first_use is not None
+        if trace.is_computed(block):
+            return block.malloc.sequence, block.malloc.sequence
         return block.malloc.sequence, trace.begin_of(first_use)
     if kind == "late_deallocation":
         assert block.free is not None

@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.analysis.inefficient.finding_rows import by_call_site
+from msmemscope.analysis.inefficient.finding_rows import by_call_site, with_line_savings
 from msmemscope.model.devices import device_name
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.call_sites import is_of_program
@@ -113,9 +113,11 @@ def _inefficient(writer: ReportWriter, result: InefficientResult, limit: int) ->
         {"device": pl.Int16(), "pool": pl.UInt8(), "peak_bytes": pl.Int64()},
         orient="row",
     )
-    sites = by_call_site(findings).join(peaks, on=["device", "pool"], how="left", maintain_order="left")
+    sites = with_line_savings(by_call_site(findings), result.pools).join(
+        peaks, on=["device", "pool"], how="left", maintain_order="left"
+    )
     alone = sites.filter(pl.col("saved_bytes") > _LEAST_SHARE * pl.col("peak_bytes"))
-    # Where no block alone lowers the peak, it takes all of a pool that together do.
+    # Where no line alone lowers the peak, it takes all of a pool that together do.
     return _sites(writer, sites, sites.filter(pl.col("peak_bytes").is_not_null()) if alone.is_empty() else alone, limit)
 
 
@@ -125,7 +127,7 @@ def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> set[st
         writer.line()
         writer.line(f"Other patterns: {counted(result.findings.height, 'finding')}", HEADING)
         sites = by_call_site(result.findings)
-        advised = _sites(writer, sites, sites.filter(pl.col("saved_bytes") > 0), limit)
+        advised = _sites(writer, sites, sites.filter(pl.col("saved_bytes") > 0), limit, "one block of the place")
     if result.churn.is_empty():
         return advised
     writer.line()
@@ -146,14 +148,17 @@ def _patterns(writer: ReportWriter, result: PatternResult, limit: int) -> set[st
     return advised | ({_CHURN} if any(map(is_of_program, result.churn["call_site"])) else set())
 
 
-def _sites(writer: ReportWriter, sites: pl.DataFrame, shown: pl.DataFrame, limit: int) -> set[str]:
-    """Write a table of call sites: the saving of one block alone at the peak, then the cost of all of them over time.
+def _sites(
+    writer: ReportWriter, sites: pl.DataFrame, shown: pl.DataFrame, limit: int, missing: str = "the blocks of the place"
+) -> set[str]:
+    """Write a table of call sites: the saving at the peak, then the cost over time.
 
     Args:
         writer: Where to.
         sites: All, as `by_call_site` has them.
         shown: Those of them that are worth a line.
         limit: How many to list.
+        missing: What is thought away for the saving.
 
     Returns:
         The kinds that are found at lines of the program itself.
@@ -181,9 +186,7 @@ def _sites(writer: ReportWriter, sites: pl.DataFrame, shown: pl.DataFrame, limit
         places = counted(sites.height - shown.height, "place")
         writer.sentence(f"{counted(others, 'finding')} at {places} would not lower the peak", style=QUIET)
     if not shown.is_empty():
-        writer.sentence(
-            "saves: by how much the peak would be lower without one block of the place for that time", style=QUIET
-        )
+        writer.sentence(f"saves: by how much the peak would be lower without {missing} for that time", style=QUIET)
     return {row["kind"] for row in shown.iter_rows(named=True) if is_of_program(row["call_site"])}
 
 

@@ -378,11 +378,14 @@ def _inefficient(process: ProcessSummary) -> Iterator[Verdict]:
     if process.inefficient is None:
         return
     for pool in process.inefficient.pools:
-        saved = pool.peak_bytes - pool.peak_if_fixed_bytes
-        if saved > _LEAST_SHARE_SAVED * pool.peak_bytes:
-            share = f"{100 * saved / pool.peak_bytes:.1f} % of the peak of {pool_word(pool.pool, pool.device)} could be saved"
-            worst = process.inefficient.findings.filter(
-                pl.col("device") == pool.device, pl.col("pool") == pool.pool
-            ).head(1)
-            site = worst["call_site"].first() or ""
-            yield Verdict(VerdictKind.INEFFICIENT, pool.device, pool.pool, saved, str(site), share, (process,))
+        least = _LEAST_SHARE_SAVED * pool.peak_bytes
+        saved, site = pool.peak_bytes - pool.peak_if_fixed_bytes, ""
+        if saved <= least:
+            continue
+        # The line that saves most by itself; many lines that save enough only together have none.
+        if pool.lines.height and pool.lines["saved_bytes"][0] > least:
+            saved, site = int(pool.lines["saved_bytes"][0]), str(pool.lines["call_site"][0] or "")
+        share = (
+            f"{100 * saved / pool.peak_bytes:.1f} % of the peak of {pool_word(pool.pool, pool.device)} could be saved"
+        )
+        yield Verdict(VerdictKind.INEFFICIENT, pool.device, pool.pool, saved, site, share, (process,))

@@ -18,7 +18,7 @@ Inefficient memory: 4 findings in 4 blocks
   4.00 MiB            1.68e7          4       1  4.00 MiB  early_allocation
     /home/user/a_rather_long_folder_name/train.py(7): prepare
   3 findings at 1 place would not lower the peak
-  saves: by how much the peak would be lower without one block of the place for
+  saves: by how much the peak would be lower without the blocks of the place for
   that time
 
 What to do

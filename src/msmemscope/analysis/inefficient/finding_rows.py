@@ -19,6 +19,7 @@ from msmemscope.recording.step_bounds import process_steps, with_steps
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from enum import Enum
 
     from msmemscope.analysis.coverage import Coverage
@@ -32,6 +33,8 @@ SUBJECT: Final = Subject(
     helpful=(Need.FREES, Need.STACKS),
 )
 
+MOST_LINES: Final = 50
+"""Call sites of a pool whose saving is worked out."""
 _COLUMNS_AT_ONCE: Final = 8
 """Gathered by all processors together; more would be too much memory for a moment."""
 _OPERATOR_ROLES: Final = ("allocating", "first", "last", "freeing")
@@ -120,6 +123,10 @@ class PoolSaving:
     """The most that was in use at once."""
     peak_if_fixed_bytes: int
     """The same, if every block found were absent for the intervals found."""
+    lines: pl.DataFrame = dataclasses.field(compare=False)
+    """Each of its call sites: `call_site`, `site_path`, and `saved_bytes`, by which the peak would be lower if the findings
+    of this call site alone were fixed. The largest saving first; MOST_LINES of those with most bytes in findings.
+    """
 
 
 def finding_rows(
@@ -266,20 +273,86 @@ def by_call_site(findings: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def pool_saving(device: int, pool: int, use: MemoryUse, uses: BlockUses, found: list[Intervals]) -> PoolSaving:
-    """Return the peak of a pool without all the blocks found, each absent during its interval.
+def with_line_savings(sites: pl.DataFrame, pools: Iterable[PoolSaving]) -> pl.DataFrame:
+    """Put the saving of all blocks of a line in place of that of one block, the largest first.
 
     Args:
+        sites: As `by_call_site` returns them.
+        pools: The savings of their pools.
+    """
+    key = ["device", "pool", "site_path"]
+    lines = pl.concat(
+        [
+            pl.DataFrame(schema={"device": pl.Int16, "pool": pl.UInt8, "site_path": pl.String, "of_line": pl.Int64}),
+            *(
+                pool.lines.select(
+                    pl.lit(pool.device, pl.Int16).alias("device"),
+                    pl.lit(pool.pool, pl.UInt8).alias("pool"),
+                    "site_path",
+                    of_line="saved_bytes",
+                )
+                for pool in pools
+            ),
+        ]
+    )
+    return (
+        sites.join(lines, on=key, how="left", nulls_equal=True, maintain_order="left")
+        .with_columns(saved_bytes=pl.coalesce("of_line", "saved_bytes"))
+        .drop("of_line")
+        .sort("saved_bytes", "byte_operators", descending=True, maintain_order=True)
+    )
+
+
+def pool_saving(
+    recording: Recording, device: int, pool: int, use: MemoryUse, uses: BlockUses, found: list[Intervals]
+) -> PoolSaving:
+    """Return the peak of a pool without all the blocks found, and without those of each line, each for its interval.
+
+    Args:
+        recording: The process.
         device: Of the pool.
         pool: The pool.
         use: How full it was.
         uses: The blocks.
         found: Intervals that do not overlap where they are of one block.
     """
-    sizes = np.concatenate([uses.sizes[intervals.blocks] for intervals in found])
+    blocks = np.concatenate([intervals.blocks for intervals in found])
     begins = np.concatenate([intervals.begin_rows for intervals in found])
     ends = np.concatenate([intervals.end_rows for intervals in found])
-    return PoolSaving(device, pool, use.peak_bytes, peak_with_absences(use, sizes, begins, ends))
+    sizes = uses.sizes[blocks]
+    is_absence = ends > begins
+    stacks = recording.blocks.select(STACK_COLUMNS)[blocks[is_absence]]
+    sites = stacks.join(call_sites(recording, stacks), on=STACK_COLUMNS, how="left", maintain_order="left")
+    sites = sites.select("site", "site_path").with_columns(
+        line=pl.col("site_path").rank("dense").cast(pl.Int64).fill_null(0), size=pl.Series(sizes[is_absence])
+    )
+    line = sites["line"].to_numpy()
+    largest = sites.group_by("line", "site", "site_path").agg(pl.col("size").sum()).top_k(MOST_LINES, by="size")
+    saved = [
+        use.peak_bytes - _peak_without_line(use, *(one[is_absence][line == number] for one in (sizes, begins, ends)))
+        for number in largest["line"]
+    ]
+    lines = largest.select("site_path", call_site="site", saved_bytes=pl.Series(saved, dtype=pl.Int64))
+    return PoolSaving(
+        device,
+        pool,
+        use.peak_bytes,
+        peak_with_absences(use, sizes, begins, ends),
+        lines.sort("saved_bytes", "site_path", descending=[True, False]),
+    )
+
+
+def _peak_without_line(use: MemoryUse, sizes: IntegerArray, begins: IntegerArray, ends: IntegerArray) -> int:
+    """Return the peak if some blocks were absent, as `peak_with_absences` does; quicker for few of them.
+
+    Between two ends of absences only the highest total matters.
+    """
+    cuts, place = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+    change = np.zeros(len(cuts), np.int64)
+    np.add.at(change, place, np.concatenate([-sizes, sizes]))
+    first = np.searchsorted(use.moments, cuts, side="right")
+    highest = np.maximum.reduceat(use.in_use, np.concatenate([[0], first]))
+    return max(int((highest + np.concatenate([[0], np.cumsum(change)])).max()), 0)
 
 
 def coverage_of_uses(recording: Recording, uses: BlockUses) -> Coverage:

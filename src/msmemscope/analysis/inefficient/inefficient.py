@@ -23,6 +23,10 @@ The definitions leave some cases open. They are decided so:
 - An access counts for the block that it names, also through a view; one that names no block counts for nothing.
 - Blocks of the driver and of operators' workspaces are no tensors and are left out.
 - Findings name an allocation or a free outside of operators by the last operator of its device that began before it.
+
+A finding is not always something that can be changed. An operator that reads other blocks computes its result where it
+runs: the result cannot be allocated later. So such an early allocation saves nothing. Others can: zeros, random numbers,
+copies from the host.
 """
 
 from __future__ import annotations
@@ -170,7 +174,7 @@ def find_inefficient(recording: Recording, options: InefficientOptions | None = 
         if device not in places:
             places[device] = OperatorPlaces(recording, orders[device])
         use = pool_use(uses, blocks)
-        savings.append(pool_saving(device, pool, use, uses, list(found.values())))
+        savings.append(pool_saving(recording, device, pool, use, uses, list(found.values())))
         parts.extend(
             finding_rows(recording, uses, places[device], use, kind, intervals)
             for kind, intervals in found.items()
@@ -215,8 +219,20 @@ def _early(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, frees: Int
     own = np.where(uses.is_free_timed[blocks], uses.free_rows[blocks], NOWHERE)
     is_early = _others_between(uses, frees, own, mallocs, firsts)
     low, high = order.first_after(mallocs), order.last_before(firsts)
-    ends = begin_of_operator(uses, firsts)
+    ends = np.where(_are_computed(uses, blocks), mallocs, begin_of_operator(uses, firsts))
     return Intervals(blocks, mallocs, firsts, low, high, mallocs, ends).chosen(is_early)
+
+
+def _are_computed(uses: BlockUses, blocks: IntegerArray) -> MaskArray:
+    """Tell which blocks are results that their operator computed from other blocks."""
+    of_row = uses.operators.of_row
+    running = of_row[uses.access_rows]
+    is_input = (running != NOWHERE) & (running != of_row[uses.malloc_rows[uses.access_blocks]])
+    has_input = np.zeros(len(uses.operators) + 1, np.bool_)
+    has_input[running[is_input]] = True
+    allocating = of_row[uses.malloc_rows[blocks]]
+    are_computed: MaskArray = (allocating != NOWHERE) & has_input[allocating]
+    return are_computed
 
 
 def _late(uses: BlockUses, order: DeviceOrder, blocks: IntegerArray, mallocs: IntegerArray) -> Intervals:

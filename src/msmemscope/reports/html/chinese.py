@@ -248,8 +248,8 @@ CHINESE_TEXTS: Final = {
     ),
     "Off the peak: by how much it would be lower if the call site had allocated nothing. Where an allocation failed, that moment takes "
     "the place of the peak.": "可降低峰值: 如果该调用点没有分配, 峰值会低多少。有分配失败时, 以该时刻代替峰值。",
-    "Saved at the peak: by how much it would be lower without the best single block of the call site.": (
-        "峰值时节省: 没有该调用点中最值得修复的单个内存块时, 峰值会低多少。"
+    "Saved at the peak: by how much it would be lower if the findings of the call site were fixed.": (
+        "峰值处节省: 修复该调用点的发现之后, 峰值会降低多少。"
     ),
     "high": "高",
     "medium": "中",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.analysis.inefficient.finding_rows import with_line_savings
 from msmemscope.analysis.leaks.growth import GrowthBasis
 from msmemscope.reports.html.tables import PLACE, ColumnKind, ReportTable, TableColumn, table_of, with_places
 
@@ -192,10 +193,11 @@ def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:
     savings = pl.DataFrame(pools, schema, orient="row").with_columns(
         saved_bytes=pl.col("peak_bytes") - pl.col("peak_if_fixed_bytes")
     )
-    sites = (
-        result.findings.group_by("device", "pool", "kind", "call_site")
+    sites = with_line_savings(
+        result.findings.group_by("device", "pool", "kind", "call_site", "site_path")
         .agg(pl.len().alias("blocks"), pl.col("size", "byte_operators").sum(), pl.col("saved_bytes").max())
-        .sort("saved_bytes", "size", "call_site", "kind", descending=[True, True, False, False])
+        .sort("size", "call_site", "kind", descending=[True, False, False]),
+        result.pools,
     )
     tables = (
         table_of(
@@ -219,7 +221,7 @@ def inefficient_tables(result: InefficientResult) -> Sequence[ReportTable]:
                 _POOL,
                 TableColumn("call site", "call_site", _SITE),
             ),
-            note="Saved at the peak: by how much it would be lower without the best single block of the call site.",
+            note="Saved at the peak: by how much it would be lower if the findings of the call site were fixed.",
         ),
         table_of(
             "Inefficient blocks",
