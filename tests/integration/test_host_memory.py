@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from msmemscope.analysis.host.host_ledger import TENSORS, account_for_host
-from msmemscope.analysis.host.host_samples import NATIVE_MEMORY, NUMPY_ARRAYS
+from msmemscope.analysis.host.host_ledger import account_for_host
+from msmemscope.analysis.host.host_samples import NATIVE_MEMORY, NUMPY_ARRAYS, TENSORS
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
 from tests.support import tool

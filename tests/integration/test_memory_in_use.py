@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from msmemscope.analysis.host.host_ledger import KEPT_FREE, TENSORS, UNKNOWN, HostLedger, account_for_host
-from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS
+from msmemscope.analysis.host.host_ledger import KEPT_FREE, UNKNOWN, HostLedger, account_for_host
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, TENSORS
 from msmemscope.formats.reading import load
 from tests.support import tool
 

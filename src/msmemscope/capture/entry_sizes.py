@@ -170,7 +170,7 @@ def _bytes_of_tensor(value: Any) -> int:
             return 0
         storage = value.untyped_storage()
         size: int = storage.nbytes()
-        users = private._storage_Use_Count(storage._cdata) - 1  # noqa: SLF001 - one is the object here
+        users: int = private._storage_Use_Count(storage._cdata) - 1  # noqa: SLF001 - one is the object here
         return size // max(users, 1)
 
 

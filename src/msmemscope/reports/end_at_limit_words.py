@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msmemscope.analysis.host.host_ledger import KEPT_FREE, TENSORS
+from msmemscope.analysis.host.host_ledger import KEPT_FREE
+from msmemscope.analysis.host.host_samples import TENSORS
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.pools import Pool
 from msmemscope.units import format_bytes

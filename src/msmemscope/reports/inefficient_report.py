@@ -158,7 +158,7 @@ def _sites(
         sites: All, as `by_call_site` has them.
         shown: Those of them that are worth a line.
         limit: How many to list.
-        missing: What is thought away for the saving.
+        missing: The blocks that are absent, in words.
 
     Returns:
         The kinds that are found at lines of the program itself.

@@ -15,12 +15,11 @@ from msmemscope.analysis.host.host_ledger import (
     KEPT_FREE,
     MOST_MOMENTS,
     PINNED,
-    TENSORS,
     UNKNOWN,
     HostLedger,
     account_for_host,
 )
-from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, SHARED_MEMORY
+from msmemscope.analysis.host.host_samples import NUMPY_ARRAYS, PYTHON_OBJECTS, SHARED_MEMORY, TENSORS
 from msmemscope.model.devices import DEVICE_CPU
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool

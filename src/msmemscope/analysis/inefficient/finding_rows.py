@@ -124,7 +124,7 @@ class PoolSaving:
     peak_if_fixed_bytes: int
     """The same, if every block found were absent for the intervals found."""
     lines: pl.DataFrame = dataclasses.field(compare=False)
-    """Each of its call sites: `call_site`, `site_path`, and `saved_bytes`, by which the peak would be lower if the findings
+    """Its call sites: `call_site`, `site_path`, and `saved_bytes`. The peak would be lower by these bytes if the findings
     of this call site alone were fixed. The largest saving first; MOST_LINES of those with most bytes in findings.
     """
 

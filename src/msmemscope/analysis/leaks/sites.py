@@ -61,7 +61,7 @@ def expected_blocks(blocks: pl.DataFrame) -> pl.Series:
     before. Ages of such a site are counted in newer blocks too: steps in which nothing comes push nothing out.
 
     A cache that frees what was used least keeps some blocks for ever. All blocks of a site are expected to be freed if it
-    had as many long before the end, and has freed old ones since then.
+    had as many long before, and only exchanges them.
 
     Args:
         blocks: SITE_KEY, `step`, `last_end` (i64), `malloc_sequence`, `free_sequence`, and `is_alive`, of blocks that
