@@ -59,6 +59,10 @@ KEPT: Final = {
 }
 BOUNDED: Final = {
     "deque": ("", "server.latest.append(str(number).zfill(60_000))"),
+    "not full": (
+        "class Buffer:\n    def __init__(self): self._maxsize, self.kept = 3000, []\nbuffer = Buffer()",
+        "buffer.kept.append(str(number).zfill(60_000))",
+    ),
     "cleared": (
         "answers = {}",
         "answers.clear() if len(answers) > 150 else answers.update({number: str(number).zfill(60_000)})",

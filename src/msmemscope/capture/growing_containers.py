@@ -22,7 +22,7 @@ from msmemscope.capture.bounds import bound_of
 from msmemscope.capture.entry_sizes import facts_of_entries, size_of_object
 from msmemscope.capture.reference_chains import chain_text
 from msmemscope.capture.search_roots import SearchRoots
-from msmemscope.model.containers import OBJECTS_OF_CLASS
+from msmemscope.model.containers import OBJECTS_OF_CLASS, UP_TO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +142,8 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
     """Record what has grown by most, in bytes."""
     known = []
     for path, entries, first_entries, first_sequence in found:
+        if id(path[-1]) in roots.names and type(path[-1]) is dict:
+            continue  # what a module defines: it fills while it is imported
         try:
             type_name, entry_type, size = _facts(path[-1], entries)
         except RuntimeError:
@@ -153,13 +155,13 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
     known.sort(key=lambda one: (-one.grown_bytes, -one.total_bytes))
     filled_places: dict[int, int] = {}
     for one in known[:_MOST_NAMED]:
-        # One with a bound fills up, and then grows no more.
+        # One with a bound fills up, and then grows no more: the analysis leaves it out.
         is_class = one.type_name == OBJECTS_OF_CLASS
         bound = None if is_class else bound_of(one.path, len(one.path) - 1, filled_places)
-        if bound is not None and bound[1] < _FAR * one.entries:
-            continue
+        is_bounded = bound is not None and bound[1] < _FAR * one.entries
+        type_name = f"{one.type_name}{UP_TO}{bound[1]}" if bound is not None and is_bounded else one.type_name
         chain = chain_text(one.path, roots.names, filled_places)
-        types, counts = (one.type_name, one.entry_type), (one.entries, one.first_entries, one.first_sequence)
+        types, counts = (type_name, one.entry_type), (one.entries, one.first_entries, one.first_sequence)
         # The chain of a class leads to any of its objects, another one at each look.
         place = id(type(one.path[-1])) if is_class else id(one.path[-1])
         _native.note_container(place, chain, *types, *counts, one.total_bytes)

@@ -6,3 +6,5 @@ from typing import Final
 
 OBJECTS_OF_CLASS: Final = "objects"
 """The type of container of all objects of a class."""
+UP_TO: Final = " up to "
+"""Between the type of a container and the most entries that it takes, where the program says so: `deque up to 10000`."""

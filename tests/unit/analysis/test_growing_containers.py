@@ -5,16 +5,26 @@ from __future__ import annotations
 import pytest
 
 from msmemscope.analysis.host.copied_pages import find_copied_pages
-from msmemscope.analysis.host.growing_containers import growing_containers, largest_container
+from msmemscope.analysis.host.growing_containers import filling_bytes, growing_containers, largest_container
+from msmemscope.model.containers import UP_TO
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
 
 MOST = 2**64 - 1
 
 
-def noted(trace: Trace, held_by: str, entries: int, *, first: int = 10, size: int = 1000, address: int = 1) -> None:
+def noted(
+    trace: Trace,
+    held_by: str,
+    entries: int,
+    *,
+    first: int = 10,
+    size: int = 1000,
+    address: int = 1,
+    kind: str = "list",
+) -> None:
     """Appends a container as a look records it."""
-    texts = f"container_type:list,entry_type:str,first_entries:{first},first_sequence:1"
+    texts = f"container_type:{kind},entry_type:str,first_entries:{first},first_sequence:1"
     trace.add(
         EventKind.CONTAINER,
         address=address,
@@ -38,6 +48,21 @@ def test_the_last_look_counts_and_alike_are_one() -> None:
     assert found["held_by"].to_list() == ["Monitor.metrics[...], from main.monitor"]
     assert found.select("entries", "grown_entries", "steps").row(0) == (220, 200, 20)
     assert found["grown_bytes"][0] == pytest.approx(2 * 1000 * 100 / 110, abs=2)
+
+
+@pytest.mark.parametrize("entries, filling", [(110, 909), (300, 0)])
+def test_one_with_a_bound_fills_up(entries: int, filling: int) -> None:
+    """Until it is full it explains growth. It is no container that grows."""
+    trace = Trace()
+    for _ in range(20):
+        trace.step()
+    noted(trace, "Buffer.kept, from main.buffer", entries, kind=f"deque{UP_TO}200")
+    recording = trace.recording()
+    assert growing_containers(recording).is_empty()
+    assert filling_bytes(recording) == filling
+    largest = largest_container(recording)
+    assert largest is not None
+    assert (largest.type, largest.bound) == ("deque", 200)
 
 
 @pytest.mark.parametrize(

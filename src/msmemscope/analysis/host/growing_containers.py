@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.model.containers import UP_TO
 from msmemscope.model.events import EventKind
 from msmemscope.recording.holders import container_of
 from msmemscope.units import format_bytes, format_count
@@ -23,7 +24,7 @@ CONTAINER_SCHEMA: Final = pl.Schema(
     {
         "held_by": pl.String(), "type": pl.String(), "entry_type": pl.String(), "entries": pl.Int64(),
         "grown_entries": pl.Int64(), "total_bytes": pl.Int64(), "grown_bytes": pl.Int64(), "steps": pl.Int64(),
-        "seconds": pl.Float64(),
+        "seconds": pl.Float64(), "bound": pl.Int64(),
     }
 )  # fmt: skip
 """One row per container that grew to near the end of the run, the most grown bytes first.
@@ -35,6 +36,7 @@ entries: at the last look that saw it.
 total_bytes: of it and its entries, an estimate.
 grown_entries, grown_bytes: since the look that saw it first.
 steps, seconds: between both; no steps where the program has none.
+bound: the most entries that it takes; null where the program does not say so.
 """
 
 _LATE: Final = 0.6
@@ -55,6 +57,7 @@ class GrowingContainer:
     grown_bytes: int
     steps: int
     seconds: float
+    bound: int | None
 
     @property
     def kind(self) -> str:
@@ -78,12 +81,13 @@ def growing_containers(recording: Recording) -> pl.DataFrame:
     Args:
         recording: With CONTAINER events and the steps of the program.
     """
-    found = _containers(recording, _LATE).filter(pl.col("grown_entries") > 0)
+    found = _containers(recording, _LATE).filter(pl.col("grown_entries") > 0, pl.col("bound").is_null())
     counts = ("entries", "grown_entries", "total_bytes", "grown_bytes")
     alike = found.group_by(container_of(pl.col("held_by")).alias("all"), "type", "entry_type", maintain_order=True).agg(
         pl.when(pl.len() > 1).then(container_of(pl.col("held_by").first())).otherwise(pl.col("held_by").first()),
         pl.col(*counts).sum(),
         pl.col("steps", "seconds").max(),
+        pl.col("bound").first(),
     )
     return alike.select(CONTAINER_SCHEMA.names()).sort("grown_bytes", descending=True, maintain_order=True)
 
@@ -137,7 +141,8 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
     grown = pl.col("size") - pl.col("first_entries")
     return (
         latest.with_columns(
-            type="container_type",
+            type=pl.col("container_type").str.replace(rf"{UP_TO}\d+$", ""),
+            bound=pl.col("container_type").str.extract(rf"{UP_TO}(\d+)$").cast(pl.Int64, strict=False),
             entries="size",
             total_bytes="extra",
             grown_entries=grown,
@@ -152,6 +157,17 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
         .cast(CONTAINER_SCHEMA)
         .sort("grown_bytes", descending=True, maintain_order=True)
     )
+
+
+def filling_bytes(recording: Recording) -> int:
+    """Return by how many bytes containers with a bound have grown that is not reached yet.
+
+    Args:
+        recording: With CONTAINER events and the steps of the program.
+    """
+    filling = _containers(recording, _LATE).filter(pl.col("entries") <= pl.col("bound"))
+    # One may be within another one.
+    return int(filling["grown_bytes"].to_numpy().max(initial=0))
 
 
 def container_behind(recording: Recording, growth_bytes: int, least_share: float) -> GrowingContainer | None:

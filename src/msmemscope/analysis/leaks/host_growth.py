@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.host.growing_containers import container_behind
+from msmemscope.analysis.host.growing_containers import container_behind, filling_bytes
 from msmemscope.analysis.host.host_figures import (
     begin_of_program,
     blocks_in_process,
@@ -72,6 +72,8 @@ _MOST_ERRORS: Final = 3
 """Standard errors by which samples may differ from a growth that they explain."""
 _LEAST_KEPT: Final = 1 / 4
 """The part of the growth that a container must keep to be named."""
+_LEAST_FILLING: Final = 1 / 2
+"""The part of the growth that a container with a bound, which is not full yet, must keep: then it is none."""
 _LEAST_UNTOUCHED: Final = 2 / 3
 """Of a growth that nothing explains: so much memory that was there and not touched can be all of it."""
 _STRETCHES_OF_A_LINE: Final = (slice(1, 5), slice(2, 6))
@@ -203,6 +205,8 @@ def _found(recording: Recording) -> HostGrowth | None:
         found = shared if shared is not None and shared.is_growing else found
     if found is None or not found.is_growing or found.is_kept_free:
         return found
+    if filling_bytes(recording) >= _LEAST_FILLING * found.growth_bytes:
+        return dataclasses.replace(found, is_growing=False)
     container = container_behind(recording, found.growth_bytes, _LEAST_KEPT)
     if found.is_over_steps and found.site is None and container is None:
         begin, end = _moments_of_steps(recording, found)
