@@ -2,8 +2,7 @@
 
 A program whose tensors have other sizes in each step asks the driver again and again, though free blocks add up to
 enough. Segments that can grow have no such rests. So the allocations are replayed with them, and memory that is not
-reserved then was idle for its sizes. Only more than half of the reserve is worth a word: some rest is usual. Where an
-allocation failed, its cause says it.
+reserved then was idle for its sizes. Only more than half of the reserve is worth a word: some rest is usual.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from msmemscope.analysis.replay.replayed_recording import ReplayOptions, prepare
 from msmemscope.analysis.reserved.idle_memory import LEAST_IDLE_BYTES, Cause, IdleMemory
 from msmemscope.analysis.reserved.idle_pools import course_of, is_like_recorded, size_by_site
 from msmemscope.model.devices import names_of
-from msmemscope.model.events import EventKind
 from msmemscope.model.pools import CACHING_POOLS, Pool
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use
 
@@ -40,7 +38,6 @@ def find_idle_sizes(recording: Recording) -> Iterator[IdleMemory]:
     Args:
         recording: With MALLOC and FREE of a pool and of the driver: without the latter nothing is found.
     """
-    failed = recording.events.filter(pl.col("kind") == EventKind.OOM)["device"]
     of_program = recording.attributes.filter(pl.col("module") == _OF_PROGRAM)["attribute_id"]
     for device in allocating_devices(recording):
         pool = int(CACHING_POOLS[allocator_kind(device)])
@@ -49,7 +46,7 @@ def find_idle_sizes(recording: Recording) -> Iterator[IdleMemory]:
         driver = on_device.filter((pl.col("pool") == Pool.HAL) & pl.col("attribute_id").is_in(of_program.implode()))
         used = MemoryUse.of(blocks)
         # Cheap, and true of few programs.
-        if device in failed or not _is_most(MemoryUse.of(driver).peak_bytes, used.peak_bytes):
+        if not _is_most(MemoryUse.of(driver).peak_bytes, used.peak_bytes):
             continue
         allocations, settings, _, _ = prepared(recording, device, ReplayOptions())
         recorded = course_of(allocations, settings)
