@@ -267,6 +267,7 @@ def test_without_stacks_a_dump_still_gives_what_needs_none(ended: Run, tmp_path:
     by_site = (
         "leaks.*",
         "inefficient.findings/*",
+        "inefficient.pools*lines*",
         "patterns.*",
         "peak.*.sites*",
         "peak.*.recent*",

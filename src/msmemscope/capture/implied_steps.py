@@ -5,8 +5,10 @@ wants no more implied ones.
 
 With several optimizers, the first that stepped ends a step: when it steps again, a step is over, whatever the others
 did in between. It is known by its first parameter. So a wrapper around it, or a new one for the same model, is the same
-optimizer. If another one steps several times and the first does not, that one takes its place. The same holds for
-modules; those of a class of the program count as one.
+optimizer. If another one steps several times and the first does not, that one takes its place. One that was never seen
+does so at once: a program that tries many settings makes a new one for each. In the first round all are new: behind a
+single turn of the first, the other one takes its place without ending a step. The same holds for modules; those of a
+class of the program count as one.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _TAKES_OVER_AFTER = 3
 """Times in a row that another one must run before it counts instead of the first."""
 _MOST_OPEN = 64
+_MOST_SEEN = 256
+"""Optimizers or modules that are remembered. Whoever has more has others that are gone, too."""
 _ASKED_EACH_TIME = 64
 """So many calls of outermost modules each ask for an optimizer first. Later only one in as many asks: it takes 10 us,
 and if there is one after all, its first step ends the watch."""
@@ -38,6 +42,8 @@ class Leader:
         self._leader: tuple[int, Callable[[], Any]] | None = None
         self._other: int | None = None
         self._times = 0
+        self._turns = 0
+        self._seen: dict[int, Callable[[], Any]] = {}
 
     def is_turn(self, one: Any, key: Any) -> bool:
         """Whether a round is over, now that this one has run.
@@ -46,15 +52,34 @@ class Leader:
             one: Who has run. When it is gone, its turn passes to the next.
             key: Its identity, which lives as long. It gets no weak reference: torch swaps no tensor that has one.
         """
+        is_new = self._is_new(one, key)
         if self._leader is None or self._leader[0] == id(key) or self._leader[1]() is None:
             self._lead(one, key)
+            self._turns += 1
             return True
+        if is_new:
+            is_over = self._turns != 1
+            self._lead(one, key)
+            self._turns = int(is_over)
+            return is_over
         if self._other != id(key):
             self._other, self._times = id(key), 0
         self._times += 1
         if self._times < _TAKES_OVER_AFTER:
             return False
         self._lead(one, key)
+        self._turns = 1
+        return True
+
+    def _is_new(self, one: Any, key: Any) -> bool:
+        seen = self._seen.get(id(key))
+        if seen is not None and seen() is not None:
+            return False
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen = {number: seen for number, seen in self._seen.items() if seen() is not None}
+            if len(self._seen) >= _MOST_SEEN:
+                return False
+        self._seen[id(key)] = weakref.ref(one)
         return True
 
     def _lead(self, one: Any, key: Any) -> None:
