@@ -142,7 +142,7 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
     return (
         latest.with_columns(
             type=pl.col("container_type").str.replace(rf"{UP_TO}\d+$", ""),
-            bound=pl.col("container_type").str.extract(rf"{UP_TO}(\d+)$").cast(pl.Int64, strict=False),
+            bound=_bound_in(pl.col("container_type")),
             entries="size",
             total_bytes="extra",
             grown_entries=grown,
@@ -157,6 +157,11 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
         .cast(CONTAINER_SCHEMA)
         .sort("grown_bytes", descending=True, maintain_order=True)
     )
+
+
+def _bound_in(type_name: pl.Expr) -> pl.Expr:
+    """Return the most entries that the type of a container says."""
+    return type_name.str.extract(rf"{UP_TO}(\d+)$").cast(pl.Int64, strict=False)
 
 
 def filling_bytes(recording: Recording) -> int:
