@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.containers import UP_TO
+from msmemscope.model.containers import bound_in, without_bound
 from msmemscope.model.events import EventKind
 from msmemscope.recording.holders import container_of
 from msmemscope.units import format_bytes, format_count
@@ -141,8 +141,8 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
     grown = pl.col("size") - pl.col("first_entries")
     return (
         latest.with_columns(
-            type=pl.col("container_type").str.replace(rf"{UP_TO}\d+$", ""),
-            bound=_bound_in(pl.col("container_type")),
+            type=without_bound(pl.col("container_type")),
+            bound=bound_in(pl.col("container_type")).cast(pl.Int64, strict=False),
             entries="size",
             total_bytes="extra",
             grown_entries=grown,
@@ -157,11 +157,6 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
         .cast(CONTAINER_SCHEMA)
         .sort("grown_bytes", descending=True, maintain_order=True)
     )
-
-
-def _bound_in(type_name: pl.Expr) -> pl.Expr:
-    """Return the most entries that the type of a container says."""
-    return type_name.str.extract(rf"{UP_TO}(\d+)$").cast(pl.Int64, strict=False)
 
 
 def filling_bytes(recording: Recording) -> int:
