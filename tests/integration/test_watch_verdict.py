@@ -111,7 +111,12 @@ for _ in range(4):
 
 @pytest.mark.parametrize(
     ("watched", "is_told"),
-    [('model.state_dict()["weight"]', True), ("model.weight.detach().clone()", False), ("model.weight", False)],
+    [
+        ('model.state_dict()["weight"]', True),
+        ("model.weight.detach().clone()", False),
+        ("model.weight", False),
+        ("torch.nn.Parameter(model.weight.data)", True),
+    ],
 )
 def test_who_writes_a_tensor_under_another_name_is_told(tmp_path: Path, watched: str, *, is_told: bool) -> None:
     """A state that shares memory with the weights is written by the optimizer; that it writes the weights is no news."""

@@ -15,6 +15,7 @@ from msmemscope import _native
 from msmemscope.capture.current_device import current_device, device_of
 from msmemscope.capture.session import session
 from msmemscope.capture.watched_devices import WATCHED_DEVICES, warn_of_concurrent_launches
+from msmemscope.capture.watched_parameters import await_optimizer
 from msmemscope.errors import ConfigurationError
 from msmemscope.model.devices import DEVICE_CPU, DEVICE_NONE, device_name
 
@@ -35,7 +36,7 @@ class _Memory(NamedTuple):
 
     is_tensor: bool
     is_trained: bool
-    """An optimizer is meant to write it."""
+    """It is a parameter: an optimizer may be meant to write it."""
     address: int
     item_bytes: int
     shape: Sequence[int]
@@ -90,6 +91,8 @@ def watch(target: Any, *, name: str, dump_nums: int | None = None, length: int |
         message = "memory that cannot be read"
         shown = f"{memory.address:#x}"
         raise ConfigurationError(message, option="watch", value=shown, accepted="memory that the program has in use")
+    if memory.is_trained:
+        await_optimizer(target, number)
     if memory.is_tensor and not _native.watch_in_known_block(memory.address):
         # Nothing that is followed holds it, such as a NumPy array: what keeps it alive tells of its end.
         weakref.finalize(_local(target).untyped_storage(), _native.watch_memory_ends, number).atexit = False

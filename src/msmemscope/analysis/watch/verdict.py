@@ -25,6 +25,7 @@ from msmemscope.analysis.watch.sentences import (
     window_sentences,
 )
 from msmemscope.model.events import WATCH_KINDS, EventFlag, EventKind
+from msmemscope.model.watching import OPTIMIZERS_FACT, TRAINED_FACT
 from msmemscope.recording.call_sites import STACK_COLUMNS, UNKNOWN_SITES, call_sites
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA
 
@@ -190,7 +191,10 @@ def _judged(recording: Recording, events: pl.DataFrame) -> tuple[pl.DataFrame, p
     """The changes, the memory that was watched, and the declared writes."""
     changes = _changes(recording, events.filter(pl.col("kind") == EventKind.WATCH))
     legitimate = changes.filter(pl.col("verdict") == LEGITIMATE)
-    declared = find_declared_writes(recording, legitimate, events.filter("is_trained")["watch_id"])
+    trained = events.filter("is_trained")["watch_id"]
+    if OPTIMIZERS_FACT in recording.facts:
+        trained = trained.filter(trained.cast(pl.String).is_in(recording.facts.get(TRAINED_FACT, ())))
+    declared = find_declared_writes(recording, legitimate, trained)
     return changes, _watched(events, changes), declared
 
 
