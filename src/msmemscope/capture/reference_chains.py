@@ -6,6 +6,7 @@ stand in for others. They are not asked to be iterated either, or to be shown in
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import itertools
 import re
@@ -30,6 +31,9 @@ _NEWEST = 1000
 """Entries of a list or dictionary that are looked at first: what leaks is among the newest, whatever else there is."""
 _NAMELESS = object()
 _CONTEXT = contextvars.Context
+_OF_THREADS: Any = _thread._local  # noqa: SLF001 - threading.local, and threading need not be imported
+_FUTURES = "_asyncio"
+"""The module of asyncio's tasks and futures, which are written in C and keep what they have in no attribute."""
 _MOST_OF_TREE = 12
 """References from a context to the value of a variable, at most: a tree of 2**35 variables is as deep."""
 _PARTS_OF_MODULES = re.compile(r"[.]_(?:parameters|buffers|modules)\['(\w+)'\]")
@@ -59,6 +63,7 @@ def chain_text(path: Sequence[Any], root_names: dict[int, str], filled_places: d
         text += step
         whole += step
         place += taken
+    text = text.removesuffix(_ARROW)
     registered = _REGISTERED.search(text)
     text, holder = (_PARTS_OF_MODULES.sub(r".\1", one) for one in (text, holder))
     text = f"{registered[1]} {text}" if registered else text
@@ -206,6 +211,13 @@ def _step_of_instance(path: Sequence[Any], place: int) -> tuple[str, int]:
                 return f".{name}", 1
     if type(parent).__module__ == "numpy":
         return ".base", 1
+    if type(parent).__module__ == _FUTURES:
+        way = "get_coro" if _is(child, types.CoroutineType) else "exception" if _is(child, BaseException) else "result"
+        return f".{way}()", 1
+    if _is(parent, _OF_THREADS) and place + 3 < len(path) and type(path[place + 2]) is dict:
+        # By thread, a dictionary of its attributes.
+        name = next((key for key, value in _items(path[place + 2]) if value is path[place + 3]), None)
+        return (f".{name} (of a thread)", 3) if type(name) is str else (_ARROW, 1)
     if is_cache_of_function(parent):
         remembered = bound_of_cache(parent)
         return "(cache)" + ("" if remembered is None else f"[{bound_text(*remembered)}]"), 1

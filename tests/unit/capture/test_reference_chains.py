@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import gc
+import threading
 from typing import Any
 
 import pytest
@@ -68,3 +70,38 @@ def test_a_value_of_a_context_is_named_by_its_variable(others: int) -> None:
         )
     variables = {"kept": context}
     assert chain_text([variables, *paths[0]], {id(variables): "main"}, {}) == "Context[current], from main.kept"
+
+
+def test_a_result_of_a_task_is_named() -> None:
+    """It is in no attribute; nor is an error."""
+    wanted = object()
+
+    async def answer(error: Exception | None) -> object:
+        if error is not None:
+            raise error
+        return wanted
+
+    async def run(error: Exception | None) -> asyncio.Task[object]:
+        task = asyncio.ensure_future(answer(error))
+        await asyncio.wait([task])
+        return task
+
+    error = ValueError()
+    for held, raised, way in ((wanted, None, "result"), (error, error, "exception")):
+        task = asyncio.run(run(raised))
+        tasks = {task}
+        variables = {"tasks": tasks}
+        text = chain_text([variables, tasks, task, held], {id(variables): "main"}, {})
+        assert text == f"Task.{way}(), from main.tasks{{...}}"
+        assert way == "result" or task.exception() is error
+
+
+def test_an_attribute_of_a_thread_is_named() -> None:
+    """By the variable that all threads have."""
+    local = threading.local()
+    local.buffer = [object()]
+    by_thread = next(one for one in gc.get_referents(local) if type(one) is dict)
+    own = next(one for one in gc.get_referents(by_thread) if type(one) is dict)
+    variables = {"state": local}
+    path = [variables, local, by_thread, own, local.buffer, local.buffer[0]]
+    assert chain_text(path, {id(variables): "main"}, {}) == "main.state.buffer (of a thread)[0]"
