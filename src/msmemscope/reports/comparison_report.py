@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from msmemscope.analysis.host.host_ledger import KEPT_FREE
 from msmemscope.model.devices import device_name
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted
 from msmemscope.units import format_bytes, format_count, format_signed_bytes
@@ -39,10 +40,10 @@ def render_comparison(
     rows = comparison.rows
     alone = rows.select(pl.col("base_bytes").is_null().sum(), pl.col("compare_bytes").is_null().sum()).row(0)
     pairs = rows.height - sum(alone)
+    writer.sentence(comparison_verdict(comparison), indent=0, style=HEADING)
     writer.line(
         f"Compared: {counted(pairs, 'pair')}, {format_count(alone[1])} only in base, {format_count(alone[0])} only in "
-        "compare",
-        HEADING,
+        "compare"
     )
     for peak in comparison.peaks:
         writer.line(
@@ -76,12 +77,38 @@ def render_comparison(
     _differences(writer, groups, "calls", "called at")
 
 
+def comparison_verdict(comparison: Comparison) -> str:
+    """Say in one sentence what changed most: the peak of a device with its line, else a part of host memory, else nothing."""
+    largest = max(comparison.peaks, key=lambda peak: abs(peak.difference_bytes), default=None)
+    if largest is not None and largest.difference_bytes:
+        change = pl.col("difference_bytes") * (1 if largest.difference_bytes > 0 else -1)
+        parts = comparison.peak_parts.filter(pl.col("device") == largest.device, change > 0).sort(
+            change, descending=True, maintain_order=True
+        )
+        at = ""
+        if parts.height and parts["site"][0]:
+            at = f", most of it {_signed(parts['difference_bytes'][0])} at {parts['site'][0]}"
+        return f"Peak on {device_name(largest.device)}: {_difference(largest)}{at}"
+    used = _differing_parts(comparison).filter(pl.col("part") != KEPT_FREE)
+    if used.height:
+        part, _, _, difference = max(used.iter_rows(), key=lambda row: abs(row[3]))
+        return f"Host memory: {_signed(difference)} of {part}; the peaks of devices are equal"
+    return "Nothing changed: equal peaks" + (
+        f" on {', '.join(device_name(peak.device) for peak in comparison.peaks)}" if comparison.peaks else ""
+    )
+
+
+def _differing_parts(comparison: Comparison) -> pl.DataFrame:
+    """Return the parts of host memory that differ by enough to say so."""
+    if comparison.host_bytes is None:
+        return comparison.host_parts.clear()
+    least = _LEAST_HOST_DIFFERENCE * max(comparison.host_bytes)
+    return comparison.host_parts.filter(pl.col("difference_bytes").abs() >= least)
+
+
 def _host_parts(comparison: Comparison, writer: ReportWriter) -> None:
     """Write the parts of host memory that differ by enough to say so."""
-    if comparison.host_bytes is None:
-        return
-    least = _LEAST_HOST_DIFFERENCE * max(comparison.host_bytes)
-    parts = comparison.host_parts.filter(pl.col("difference_bytes").abs() >= least)
+    parts = _differing_parts(comparison)
     if parts.is_empty():
         return
     writer.line()
@@ -137,7 +164,7 @@ def largest_differences(comparison: Comparison) -> pl.DataFrame:
     return (
         pl.concat([groups, pl.DataFrame(rest, groups.schema, orient="row")])
         .filter(pl.col("difference_bytes") != 0)
-        .sort(pl.col("difference_bytes").abs(), descending=True, maintain_order=True)
+        .sort(pl.col("name") == OUTSIDE, -pl.col("difference_bytes").abs(), nulls_last=False, maintain_order=True)
     )
 
 

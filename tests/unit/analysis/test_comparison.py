@@ -196,6 +196,7 @@ def test_the_report(width: int) -> None:
         compare(run_of([(1, 100), (1, 100), (2, 10)]), run_of([(1, 150)])), out, width=width, is_coloured=False
     )
     text = out.getvalue()
+    assert text.startswith("Peak on npu:0: -60 bytes, -28.6%")
     assert "Compared: 1 pair, 2 only in base, 0 only in compare" in text
     assert "peak on npu:0: 210 bytes in base, 150 bytes in compare (-60 bytes, -28.6%)" in text
     lines = text.splitlines()
