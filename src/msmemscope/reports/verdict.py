@@ -43,6 +43,8 @@ QUESTION_OF: Final = {
 }
 _OF_WATCHED_MEMORY: Final = frozenset({VerdictKind.OVERWRITTEN, VerdictKind.DECLARED_WRITE})
 """Whose sentences say themselves where the memory is."""
+_LEAST_OF_LIBRARY: Final = 2 / 3
+"""Of the bytes of a line, that one library must have to be named with it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,15 +119,17 @@ class Verdict:
         return f"{len(names)} devices from {names[0]} to {names[-1]}"
 
     def _bytes_by_line(self) -> list[tuple[str, int]]:
-        """`bytes_by_site` by lines of the program: each has the library that it called for most of its bytes behind it."""
+        """`bytes_by_site` by lines of the program: each has the library behind it that it called for most of its bytes."""
         from msmemscope.recording.source_lines import line_and_library
 
-        lines: dict[str, tuple[str, int]] = {}
+        lines: dict[str, list[tuple[str, int]]] = {}
         for site, size in self.bytes_by_site:
-            line, _ = line_and_library(site)
-            worst, known = lines.get(line, (site, 0))
-            lines[line] = (worst, known + size)
-        return sorted(lines.values(), key=lambda pair: -pair[1])
+            lines.setdefault(line_and_library(site)[0], []).append((site, size))
+        found = []
+        for line, sites in lines.items():
+            (worst, of_worst), total = sites[0], sum(size for _, size in sites)
+            found.append((worst if of_worst >= _LEAST_OF_LIBRARY * total else line, total))
+        return sorted(found, key=lambda pair: -pair[1])
 
 
 def named_processes(processes: Iterable[ProcessSummary]) -> str:

@@ -31,13 +31,15 @@ def sentence(*bytes_by_site: tuple[str, int]) -> str:
 
 
 def test_lines_of_a_library_are_those_of_the_line_that_called_it() -> None:
-    """The line of the program with the most bytes comes first, with the worst of its library's lines behind."""
-    in_library = ((f"{STEP}, in lib/a.py(3): f", 3 << 20), (f"{STEP}, in lib/b.py(4): g", 2 << 20))
+    """The line of the program with the most bytes comes first, and behind it the library's line that made most of them."""
+    in_library = ((f"{STEP}, in lib/a.py(3): f", 4 << 20), (f"{STEP}, in lib/b.py(4): g", 1 << 20))
     behind = f"{STEP}, in lib/a.py(3): f"
     assert sentence(*in_library) == f"leak: 5.00 MiB on npu:0 at {behind}, in step 3"
+    halves = ((f"{STEP}, in lib/a.py(3): f", 3 << 20), (f"{STEP}, in lib/b.py(4): g", 2 << 20))
+    assert sentence(*halves) == f"leak: 5.00 MiB on npu:0 at {STEP}, in step 3"
     kept = (KEPT, 4 << 20)
     assert sentence(kept, *in_library) == f"leak: 9.00 MiB on npu:0 at {behind} (5.00 MiB) and 1 more line, in step 3"
-    assert sentence(kept, in_library[0]) == f"leak: 7.00 MiB on npu:0 at {KEPT} (4.00 MiB) and 1 more line, in step 3"
+    assert sentence(kept, halves[0]) == f"leak: 7.00 MiB on npu:0 at {KEPT} (4.00 MiB) and 1 more line, in step 3"
 
 
 def leaking(*holders: str) -> Trace:
