@@ -226,7 +226,17 @@ def _overwritten(process: ProcessSummary) -> Iterator[Verdict]:
     for row in process.watch.unexpected.iter_rows(named=True):
         size = row["changed_bytes"] or 0
         site = row["call_site"] or ""
-        yield Verdict(VerdictKind.OVERWRITTEN, row["device"], 0, size, site, row["sentence"], (process,))
+        is_between = row["when"] == "between"
+        yield Verdict(
+            VerdictKind.OVERWRITTEN,
+            row["device"],
+            0,
+            size,
+            site,
+            row["sentence"],
+            (process,),
+            is_before_site=is_between,
+        )
 
 
 def _declared_writes(process: ProcessSummary) -> Iterator[Verdict]:

@@ -79,6 +79,9 @@ class Verdict:
     other_devices: tuple[int, ...] = ()
     """Where the rest of it is, if not all of it is on `device`."""
 
+    is_before_site: bool = False
+    """Whether it happened somewhere before the line, which is the next that is known."""
+
     known_command: str = ""
     """The command to type next, where the finder knows a better one than the question of the kind."""
 
@@ -104,7 +107,7 @@ class Verdict:
         blocks = f"in {counted(self.block_count, 'block')}" if self.block_count else ""
         where = f"on {self._named_devices()}" if self.kind not in _OF_WATCHED_MEMORY else ""
         (site, of_site), *others = self._bytes_by_line() or [(self.site, 0)]
-        at = f"at {short_site(site)}" if site else ""
+        at = f"{'before' if self.is_before_site else 'at'} {short_site(site)}" if site else ""
         if others:
             at = f"{at} ({format_bytes(of_site)}) and {counted(len(others), 'more line')}"
         head = " ".join(filter(None, (size, blocks, where, at)))

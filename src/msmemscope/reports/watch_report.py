@@ -44,7 +44,8 @@ def render_watch(
     for change in unexpected.head(MOST_CHANGES).iter_rows(named=True):
         writer.sentence(_capitalized(change["sentence"]))
         if change["call_site"]:
-            writer.line(f"    at {change['call_site']}", QUIET)
+            where = "before" if change["when"] == "between" else "at"
+            writer.line(f"    {where} {change['call_site']}", QUIET)
         if change["before"] != change["after"]:  # they do not differ where other bytes than the legitimate ones changed
             writer.line(f"    checksum {change['before']}, then {change['after']}", QUIET)
     if unexpected.height > MOST_CHANGES:

@@ -77,6 +77,8 @@ CHINESE_FORMS: Final = {
     "overwritten as declared: {size}, {said}": "按声明改写: {size}, {said}",
     "overwritten as declared: at {site}, {said}": "按声明改写: 位于 {site}, {said}",
     "overwritten: {size} at {site}, {said}": "被改写: {size}, 位于 {site}, {said}",
+    "overwritten: {size} before {site}, {said}": "被改写: {size}, 在 {site} 之前, {said}",
+    "overwritten: before {site}, {said}": "被改写: 在 {site} 之前, {said}",
     "overwritten: {size}, {said}": "被改写: {size}, {said}",
     "overwritten: at {site}, {said}": "被改写: 位于 {site}, {said}",
     "host memory: {size} on {device}, {growth} per step, in steps {first} to {last}, outside of tensors: Python objects or native "
