@@ -125,8 +125,8 @@ def test_gpus(output: Path, python_target: Callable[..., list[str | Path]], caps
     # Its blocks are not recorded: what torch holds counts. The device had less than was asked for: that is no limit of torch.
     assert main(["analyze", "oom", str(seen.capture.directory)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "Real shortage: 1000 bytes in use by the pools" in said
-    assert "the 1.00 GiB asked for exceed the 15.6 KiB of the device" in said
+    assert "One large block: the 1.00 GiB asked for at once and 1000 bytes in use by the pools" in said
+    assert "exceed the 15.6 KiB of the device by 1.00 GiB" in said
 
 
 def test_devices_that_cannot_be_observed(run_under_tool: RunUnderTool) -> None:
@@ -183,5 +183,5 @@ def test_cpu_tensor_without_memory(
     kept = line_of("cpu_out_of_memory", "for size in (30, 50, 10)")
     assert all(kept in row["Call Stack(Python)"] for row in by_type["OOM_TOP_ALLOC"])
     verdict = " ".join(seen.stderr.split()).partition("next:")[0]
-    assert "msmemscope: out of memory on cpu: real shortage at " in verdict
+    assert "msmemscope: out of memory on cpu: one large block, 64.0 GiB at " in verdict
     assert verdict.endswith("(64.0 GiB refused) ")

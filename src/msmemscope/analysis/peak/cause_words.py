@@ -150,8 +150,8 @@ _SENTENCES: Final[dict[Cause, str]] = {
     ),
     Cause.PINNED_HOST: "Pinned host memory: {pinned} of the host were pinned, and {function} refused {request}.",
     Cause.ONE_BLOCK: (
-        "One large block: {request} are asked for at once, {in_use} in use by {users}{beside}; together they exceed the {capacity} "
-        "of {place} by {least}{missing}."
+        "One large block: {request} at once and {in_use} in use by {users}{beside} exceed the {capacity} of {place} by "
+        "{least}{missing}."
     ),
     Cause.REAL_SHORTAGE: (
         "Real shortage: {in_use} in use by {users}{beside}, and {request} exceed the {capacity} of {place} by "

@@ -311,8 +311,8 @@ CHINESE_FORMS: Final = {
         "框架之外的增长: 驱动内存中有 {size} 不属于内存池[, 主要是 {name}][, 位于 {site}], 而且{said}。"
     ),
     "[at least ]{size} were missing for the {other} asked for": "请求的 {other} 还缺 {size}",
-    "One large block: {asked} are asked for at once, {size} in use by {pool}[, {growth} beside them]; together they exceed the "
-    "{whole} of {subject} by [at least ]{other}.": (
+    "One large block: {asked} at once and {size} in use by {pool}[, {growth} beside them] exceed the {whole} of {subject} by "
+    "[at least ]{other}.": (
         "一个很大的内存块: 一次请求{asked}, {pool}使用了 {size}[, 此外还有 {growth}], 合计超出{subject}的 {whole} 达 {other}。"
     ),
     "Real shortage: {size} in use by {pool}[, {growth} beside them], and {asked} exceed the {whole} of {subject} by "
