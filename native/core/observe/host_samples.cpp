@@ -38,6 +38,7 @@ constexpr std::uint64_t kMostTimesMean = 64;
 constexpr std::uint64_t kPaceNs = 250'000;
 // How far its samples may get ahead of the pace, 128 of them. Further, and each sample doubles its mean.
 constexpr std::uint64_t kMostAheadNs = 128 * kPaceNs;
+constexpr std::uint64_t kFirstAheadNs = 16 * kPaceNs;
 // A thread that is behind the pace for this time halves its mean, and once more for each doubling of the time.
 constexpr std::uint64_t kBehindNs = 750'000;
 
@@ -147,6 +148,8 @@ void seed(ThreadSampler& sampler) noexcept {
     const std::uint64_t place = reinterpret_cast<std::uint64_t>(&sampler);
     sampler.random = hash_word(place ^ clock_ns(), number) | 1U;
     sampler.mean_bytes = least_mean_bytes();
+    // A program may have a thread for each request: only the first one begins with a whole burst.
+    sampler.pace_ns = number == 1 ? 0 : clock_ns() + kMostAheadNs - kFirstAheadNs;
 }
 
 // Sets the mean after a sample. Most programs allocate in bursts: those are seen in detail as far as the pace allows.

@@ -31,9 +31,12 @@ def await_signal(name: str, arrived: Callable[[], None]) -> None:
             _native.warn(f"--trigger: {name} is not awaited, because the program has a handler for it")
             return
         _arrived[number] = arrived
-        signal.signal(number, _handle)
-        # System calls of libraries are not to fail.
-        signal.siginterrupt(number, False)
+        try:
+            signal.signal(number, _handle)
+            # System calls of libraries are not to fail.
+            signal.siginterrupt(number, False)
+        except (OSError, ValueError) as error:  # an interpreter that the program made beside its own
+            _native.warn(f"--trigger: {name} is not awaited: {error}")
 
     if threading.current_thread() is threading.main_thread():
         begin()

@@ -76,7 +76,7 @@ class Leader:
         if seen is not None and seen() is not None:
             return False
         if len(self._seen) >= _MOST_SEEN:
-            self._seen = {number: seen for number, seen in self._seen.items() if seen() is not None}
+            self._seen = {number: seen for number, seen in list(self._seen.items()) if seen() is not None}
             if len(self._seen) >= _MOST_SEEN:
                 return False
         self._seen[id(key)] = weakref.ref(one)

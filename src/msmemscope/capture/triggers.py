@@ -50,6 +50,9 @@ _KEPT_FIGURES: Final = 64
 _NATIVE_DEPTH: Final = 30
 _WITHOUT_STEPS_S: Final = 60
 """How long details are recorded after a signal, if no step ends."""
+_MOST_STEPS_LATE: Final = 3
+"""A step that takes so many times as long as any before it does not come."""
+_GRAPH_PAUSE_S: Final = 0.05
 _DETAILS: Final = frozenset({CollectionItem.ALLOC, CollectionItem.FREE, CollectionItem.LAUNCH, CollectionItem.ACCESS})
 
 
@@ -163,17 +166,23 @@ class Triggers:
 
     def _asked(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
         # The handler may have interrupted anything: what takes a lock happens in another thread.
-        _thread.start_new_thread(self._answer, (condition, current))
+        try:
+            _thread.start_new_thread(self._answer, (condition, current))
+        except RuntimeError as error:  # no more threads, or the interpreter ends
+            _native.warn(f"--trigger: {condition.text} has no effect: {error}")
 
     def _answer(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
         try:
             config = current()
             if self._last_detailed or config.trigger != self.setting:
                 return
+            # While a graph is captured, a question to the driver could spoil it.
+            while not _native.devices_can_be_read():
+                sleep(_GRAPH_PAUSE_S)
             steps = self._steps
             self._fire(config, condition, "it arrived")
             while True:
-                sleep(_WITHOUT_STEPS_S)
+                sleep(max(_WITHOUT_STEPS_S, _MOST_STEPS_LATE * max(self._times_ns, default=0) / 1e9))
                 if not self._last_detailed or steps == self._steps:
                     break
                 steps = self._steps

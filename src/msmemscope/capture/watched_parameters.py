@@ -13,6 +13,7 @@ from msmemscope.model.watching import OPTIMIZERS_FACT, TRAINED_FACT
 
 _awaited: Final[dict[int, int]] = {}
 """By the id of a tensor, the number of its watch. Whoever watches a tensor is told when its memory is freed."""
+_MOST_AWAITED: Final = 4096
 _seen: Final[dict[int, int]] = {}
 """By the id of an optimizer, how many parameters it had when they were gone through."""
 _hooks: Final[list[Any]] = []
@@ -25,13 +26,18 @@ def await_optimizer(tensor: Any, number: int) -> None:
         tensor: A parameter that is watched.
         number: Of its watch.
     """
-    _awaited[id(tensor)] = number
+    if len(_awaited) < _MOST_AWAITED:
+        _awaited[id(tensor)] = number
     _seen.clear()
     if not _hooks:
-        from torch.optim.optimizer import register_optimizer_step_pre_hook
+        try:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        _hooks.append(register_optimizer_step_pre_hook(_step_begins))
-        _native.note_fact(OPTIMIZERS_FACT, "")
+            _hooks.append(register_optimizer_step_pre_hook(_step_begins))
+        except Exception as error:  # noqa: BLE001 - the program goes on, whatever this torch is like
+            _native.note_fact("unobserved.watched_parameters", f"{type(error).__name__}: {error}")
+        else:
+            _native.note_fact(OPTIMIZERS_FACT, "")
 
 
 def _step_begins(optimizer: Any, _args: Any, _kwargs: Any) -> None:

@@ -178,3 +178,18 @@ def test_details(monkeypatch: pytest.MonkeyPatch) -> None:
     assert detailed.python_stack_depth > 0
     assert detailed.native_stack_depth > 0
     assert detailed.devices == config.devices
+
+
+def test_a_signal_raises_nothing_where_no_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler runs in the middle of the program, also while the interpreter ends."""
+    run = Run(monkeypatch, "SIGUSR2")
+    warned: list[str] = []
+
+    def refuse(*_: object) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(triggers, "_native", SimpleNamespace(warn=warned.append))
+    monkeypatch.setattr(triggers, "_thread", SimpleNamespace(start_new_thread=refuse))
+    run.conditions._asked(run.conditions._conditions[0], Config)
+    assert warned == ["--trigger: SIGUSR2 has no effect: can't start new thread"]
