@@ -35,7 +35,7 @@ from msmemscope.model.place import SOFTWARE
 from msmemscope.model.pools import Pool, pool_word
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites
 from msmemscope.recording.step_bounds import process_steps
-from msmemscope.recording.timeline import MemoryUse, blocks_in_use, memory_curve, peak_moments
+from msmemscope.recording.timeline import MemoryUse, blocks_in_use, memory_curve, peaks_of_pools
 from msmemscope.reports.html.shown_text import shown
 from msmemscope.reports.run_verdicts import verdicts_of_process
 
@@ -81,7 +81,7 @@ def analyze_rank(recording: Recording, *, source: str, fingerprint: str) -> Rank
         "coverage": _lines(recording.coverage),
         "problems": _lines(judged.remarks[len(recording.coverage) :]),
     }
-    peaks = peak_moments(recording.blocks).filter(pl.col("peak_bytes") > 0)
+    peaks = peaks_of_pools(recording).filter(pl.col("peak_bytes") > 0)
     if not peaks.is_empty():
         values |= _memory(recording, peaks)
     return RankSummary(summary_row([values]))

@@ -13,6 +13,7 @@ import polars as pl
 
 from msmemscope.model.events import EventKind
 from msmemscope.model.pools import Pool
+from msmemscope.recording.once_per_recording import once_per_recording
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -243,6 +244,12 @@ def peak_moments(blocks: pl.DataFrame) -> pl.DataFrame:
     rows = [(*pool, use.peak_bytes, use.peak_moment) for pool, use in sorted(uses.items(), key=lambda one: one[0])]
     kinds = {**blocks.select(_POOL).schema, "peak_bytes": pl.Int64(), "sequence": pl.UInt64()}
     return pl.DataFrame(rows, kinds, orient="row")
+
+
+@once_per_recording
+def peaks_of_pools(recording: Recording) -> pl.DataFrame:
+    """Find when each pool of a process was fullest, as `peak_moments` does."""
+    return peak_moments(recording.blocks)
 
 
 def blocks_held(blocks: pl.DataFrame, sequence: int) -> pl.DataFrame:

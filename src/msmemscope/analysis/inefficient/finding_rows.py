@@ -320,19 +320,26 @@ def pool_saving(
     begins = np.concatenate([intervals.begin_rows for intervals in found])
     ends = np.concatenate([intervals.end_rows for intervals in found])
     sizes = uses.sizes[blocks]
-    is_absence = ends > begins
+    is_absence = np.flatnonzero(ends > begins)
     stacks = recording.blocks.select(STACK_COLUMNS)[blocks[is_absence]]
-    sites = stacks.join(call_sites(recording, stacks), on=STACK_COLUMNS, how="left", maintain_order="left")
-    sites = sites.select("site", "site_path").with_columns(
-        line=pl.col("site_path").rank("dense").cast(pl.Int64).fill_null(0), size=pl.Series(sizes[is_absence])
-    )
-    line = sites["line"].to_numpy()
-    largest = sites.group_by("line", "site", "site_path").agg(pl.col("size").sum()).top_k(MOST_LINES, by="size")
-    saved = [
-        use.peak_bytes - _peak_without_line(use, *(one[is_absence][line == number] for one in (sizes, begins, ends)))
-        for number in largest["line"]
+    sites = call_sites(recording, stacks).with_columns(line=pl.col("site_path").rank("dense").fill_null(0))
+    line = stacks.join(sites, on=STACK_COLUMNS, how="left", maintain_order="left")["line"].to_numpy()
+    held = np.bincount(line, sizes[is_absence])
+    largest = np.argsort(-held, kind="stable")[:MOST_LINES]
+    largest = largest[held[largest] > 0]
+    by_line = is_absence[np.argsort(line, kind="stable")]
+    after = np.cumsum(np.bincount(line))
+    absences = [
+        by_line[begin:end] for begin, end in zip((after - np.bincount(line))[largest], after[largest], strict=True)
     ]
-    lines = largest.select("site_path", call_site="site", saved_bytes=pl.Series(saved, dtype=pl.Int64))
+    saved = [
+        use.peak_bytes - _peak_without_line(use, sizes[chosen], begins[chosen], ends[chosen]) for chosen in absences
+    ]
+    lines = pl.DataFrame(
+        {"line": largest, "saved_bytes": saved}, {"line": sites["line"].dtype, "saved_bytes": pl.Int64}
+    )
+    lines = lines.join(sites.unique("line", keep="first", maintain_order=True), on="line", maintain_order="left")
+    lines = lines.select("site_path", call_site="site", saved_bytes="saved_bytes")
     return PoolSaving(
         device,
         pool,

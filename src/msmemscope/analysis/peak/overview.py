@@ -12,7 +12,7 @@ from msmemscope.recording import recording_without_stacks
 from msmemscope.recording.block_sets import BlockSet, describe_blocks
 from msmemscope.recording.driver_owners import driver_modules
 from msmemscope.recording.source_lines import source_lines
-from msmemscope.recording.timeline import MemoryCurve, blocks_in_use, memory_curve, peak_moments
+from msmemscope.recording.timeline import MemoryCurve, blocks_in_use, memory_curve, peaks_of_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,7 +114,7 @@ def _overview(
     stacks: Callable[[pl.Series], pl.DataFrame],
     out_of_memory: OutOfMemoryResult | None,
 ) -> MemoryOverview:
-    blocks, moments = recording.blocks, peak_moments(recording.blocks)
+    blocks, moments = recording.blocks, peaks_of_pools(recording)
     # Only stacks of blocks that will be shown are looked up: a capture has far more.
     shown = [part["python_stack_id"] for part in (*blocks_at_peaks(blocks, moments), _never_freed(kept))]
     lines, modules = source_lines(stacks(pl.concat(shown))), driver_modules(recording)

@@ -13,7 +13,7 @@ from msmemscope.analysis.recorded import Need
 from msmemscope.analysis.weights.measures import NS_PER_SECOND, POOL_KEY
 from msmemscope.analysis.weights.ranked_sites import RankedBy, site_weights
 from msmemscope.model.events import EventKind
-from msmemscope.recording.timeline import peak_moments
+from msmemscope.recording.timeline import peaks_of_pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -186,7 +186,7 @@ def _pools(recording: Recording, duration_ns: int) -> pl.DataFrame:
         pl.col("allocations") / (duration_ns / NS_PER_SECOND) if duration_ns else pl.lit(None, dtype=pl.Float64)
     )
     return (
-        sums.join(peak_moments(recording.blocks), on=POOL_KEY, how="left")
+        sums.join(peaks_of_pools(recording), on=POOL_KEY, how="left")
         .join(sites, on=POOL_KEY, how="left")
         .with_columns(allocations_per_second=per_second)
         .sort(POOL_KEY)
