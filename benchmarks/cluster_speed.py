@@ -111,7 +111,7 @@ def main() -> None:
         seconds, processor = time.perf_counter() - begin, time.process_time() - begin_processor
         figures["captures per second and core"] = 1 / processor
     else:
-        known = summaries_of(summarise_capture(str(log), TaskOptions(cache=None)).content, source=str(log))
+        known = summaries_of([(str(log), summarise_capture(str(log), TaskOptions(cache=None)).content)])
         contents = job_of(known, arguments.ranks)
         begin, begin_processor = time.perf_counter(), time.process_time()
         outcomes = (CaptureOutcome(f"/job/{rank}", content) for rank, content in enumerate(contents))

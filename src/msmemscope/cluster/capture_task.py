@@ -92,7 +92,7 @@ def _key(made_of: str) -> str:
 def _kept(file: Path, location: str) -> bytes | None:
     """The summaries that were kept, named as they are asked for; None where there are none, or they are damaged."""
     try:
-        rows = summaries_of(file.read_bytes(), source=str(file))
+        rows = summaries_of([(str(file), file.read_bytes())])
     except (OSError, InputError):
         return None
     return packed(rows.with_columns(source=pl.lit(location)))

@@ -45,9 +45,8 @@ def merge_outcomes(outcomes: Iterable[CaptureOutcome], *, table: Path | None, do
             parts = _TableParts(Path(folder))
         for batch in _batches(outcomes, done):
             # Together: work on a table costs more than work on its rows.
-            summaries = [summaries_of(one.content, source=one.location) for one in batch if not one.failure]
             failures = tuple((one.location, one.failure) for one in batch if one.failure)
-            rows = pl.concat(summaries) if summaries else SUMMARY_SCHEMA.to_frame()
+            rows = summaries_of([(one.location, one.content) for one in batch if not one.failure])
             tree.add(part_of_summaries(rows, failures))
             if parts is not None and table is not None:
                 with _written(table):

@@ -143,25 +143,33 @@ def packed(rows: pl.DataFrame) -> bytes:
     return stream.getvalue()
 
 
-def summaries_of(content: bytes, *, source: str) -> pl.DataFrame:
-    """Read summaries back.
+def summaries_of(contents: Sequence[tuple[str, bytes]]) -> pl.DataFrame:
+    """Read summaries back, one behind the other.
 
     Args:
-        content: Of `packed`.
-        source: The name of it in errors.
+        contents: The name of each in errors, and what `packed` returned.
 
     Raises:
-        InputError: It is no summary, or one of another version of the table.
+        InputError: One is no summary, or one of another version of the table.
     """
+    frames = [_unpacked(source, content) for source, content in contents]
     try:
-        frame = pl.read_ipc_stream(io.BytesIO(content))
+        # It compares all types of all tables, much quicker than Python does.
+        return pl.concat([SUMMARY_SCHEMA.to_frame(), *frames])
+    except pl.exceptions.PolarsError:
+        for (source, _), frame in zip(contents, frames, strict=True):
+            if frame.schema != SUMMARY_SCHEMA:
+                message = f"{source} is a summary of another version"
+                raise InputError(message) from None
+        raise
+
+
+def _unpacked(source: str, content: bytes) -> pl.DataFrame:
+    try:
+        return pl.read_ipc_stream(io.BytesIO(content))
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         message = f"{source} is no summary of a rank"
         raise InputError(message) from error
-    if frame.schema != SUMMARY_SCHEMA:
-        message = f"{source} is a summary of another version"
-        raise InputError(message)
-    return frame
 
 
 def summary_row(values: Sequence[dict[str, object]]) -> pl.DataFrame:

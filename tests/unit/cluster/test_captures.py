@@ -57,7 +57,7 @@ def test_a_store_is_read_as_a_folder_is(tmp_path: Path) -> None:
     assert location == f"file://{log}"
     here, there = (summarise_capture(one, NO_CACHE) for one in (str(log), location))
     assert not there.failure
-    left, right = (summaries_of(one.content, source="").drop("source", "fingerprint") for one in (here, there))
+    left, right = (summaries_of([("", one.content)]).drop("source", "fingerprint") for one in (here, there))
     assert left.equals(right)
     cannot = summarise_capture("nosuchstore://bucket/x", NO_CACHE)
     assert "nosuchstore://bucket/x cannot be read" in cannot.failure
@@ -71,9 +71,9 @@ def test_a_capture_is_summed_up_once(tmp_path: Path) -> None:
     (kept,) = cache.iterdir()
     written = kept.stat().st_mtime_ns
     moved = log.rename(tmp_path / log.name)
-    again = summaries_of(summarise_capture(str(moved), options).content, source="")
+    again = summaries_of([("", summarise_capture(str(moved), options).content)])
     assert again["source"].to_list() == [str(moved)]
-    assert again.drop("source").equals(summaries_of(first.content, source="").drop("source"))
+    assert again.drop("source").equals(summaries_of([("", first.content)]).drop("source"))
     assert kept.stat().st_mtime_ns == written
     kept.write_bytes(b"not a summary")
     assert summarise_capture(str(moved), options).content
@@ -88,7 +88,7 @@ def test_hosts_name_the_same_line_alike(tmp_path: Path) -> None:
     for process in (5, 6):
         outcome = summarise_capture(str(write_log(tmp_path, process)), NO_CACHE)
         assert not outcome.failure, outcome.failure
-        rows.append(summaries_of(outcome.content, source=""))
+        rows.append(summaries_of([("", outcome.content)]))
     sites = [row["sites"].explode().struct.unnest() for row in rows]
     assert sites[0]["hash"].to_list() == sites[1]["hash"].to_list()
     assert sites[0]["site"][0].startswith("train.py(")
@@ -109,7 +109,7 @@ def test_modules_are_those_of_the_card(tmp_path: Path) -> None:
     builder.malloc(0xF0000000, 7 << 20, attribute_id=hccl, pool=HAL, device=1)
     builder.malloc(0x100000, 5 << 20, pool=PTA, device=0)
     log = builder.write()
-    (row,) = summaries_of(summarise_capture(str(log), NO_CACHE).content, source="").to_dicts()
+    (row,) = summaries_of([("", summarise_capture(str(log), NO_CACHE).content)]).to_dicts()
     of_card = account_for_card(load(log)).sites.filter(pl.col("device") == 0).to_dicts()
     assert row["pool"] == "PTA"
     assert [(one["module"], one["bytes"], one["blocks"]) for one in row["modules"]] == [("HCCL", 440 << 20, 3)]
@@ -121,7 +121,7 @@ def test_a_summary_stays_below_a_megabyte(tmp_path: Path) -> None:
     log = write_log(tmp_path, 7, blocks=100_000)
     outcome = summarise_capture(str(log), NO_CACHE)
     assert len(outcome.content) < MOST_BYTES
-    (row,) = summaries_of(outcome.content, source="").to_dicts()
+    (row,) = summaries_of([("", outcome.content)]).to_dicts()
     assert row["peak_bytes"] == 100_000 << 20
     assert row["steps_ended"] == 25_000
     assert row["steps"][-1]["peak_bytes"] == 100_000 << 20

@@ -84,9 +84,9 @@ def test_a_tree_of_any_depth_has_everything(count: int) -> None:
 def test_what_travels_comes_back_as_it_was() -> None:
     """Packed and read again, a summary is the same; what is none is refused."""
     table = rank_table([rank_row(3, steps=[1, 2]), rank_row(None)])
-    assert_frame_equal(summaries_of(packed(table), source="x"), table)
+    assert_frame_equal(summaries_of([("x", packed(table))]), table)
     with pytest.raises(InputError, match="is no summary"):
-        summaries_of(b"\x00" * 100, source="x")
+        summaries_of([("x", b"\x00" * 100)])
     with pytest.raises(InputError, match="of another version"):
-        summaries_of(packed(table.drop("curve")), source="x")
+        summaries_of([("x", packed(table.drop("curve")))])
     assert table.schema == SUMMARY_SCHEMA

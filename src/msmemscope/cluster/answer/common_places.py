@@ -58,7 +58,10 @@ def find_common_places(rows: pl.DataFrame, outliers: pl.DataFrame, holdings: Hol
     found: list[CommonPlace] = []
     left = outliers
     while left.height >= LEAST_RANKS:
-        candidates = [one for place, members in places for one in _candidates(left, place, members)]
+        # Most places have too few outliers.
+        odd = set(left[INDEX])
+        possible = [one for one in places if len(odd.intersection(one[1])) >= _least_ranks(one[1])]
+        candidates = [one for place, members in possible for one in _candidates(left, place, members)]
         if not candidates:
             break
         place, members, chosen = max(candidates, key=lambda one: (one[2].height, -len(one[1])))
@@ -105,6 +108,10 @@ def _words(name: str, value: object) -> str:
     return f"{name} {value}"
 
 
+def _least_ranks(members: list[int]) -> float:
+    return max(LEAST_RANKS, LEAST_SHARE * len(members))
+
+
 def _candidates(
     outliers: pl.DataFrame, place: str, members: list[int]
 ) -> Iterator[tuple[str, list[int], pl.DataFrame]]:
@@ -113,5 +120,5 @@ def _candidates(
     for ours in (there.filter(pl.col("excess_bytes") > 0), there.filter(pl.col("excess_bytes") < 0)):
         size = pl.col("excess_bytes").abs()
         alike = ours.filter(size * MOST_TIMES >= size.median(), size <= MOST_TIMES * size.median())
-        if alike.height >= max(LEAST_RANKS, LEAST_SHARE * len(members)):
+        if alike.height >= _least_ranks(members):
             yield place, members, alike

@@ -82,10 +82,10 @@ def _forecast(row: dict[str, Any]) -> dict[str, Any] | None:
     )
     slope, least, most = trend(moments, peaks)
     half = len(moments) // 2
-    growth = slope * (moments[-1] - moments[0])
-    if min(least, trend(moments[half:], peaks[half:])[1]) <= 0 or growth < max(
-        MIB, _LEAST_GROWTH_SHARE * row["peak_bytes"]
-    ):
+    least_growth = max(MIB, _LEAST_GROWTH_SHARE * row["peak_bytes"])
+    if least <= 0 or slope * (moments[-1] - moments[0]) < least_growth:
+        return None
+    if trend(moments[half:], peaks[half:])[1] <= 0:
         return None
     last = int(moments[-1])
     found = {"last_step": last, "slope_bytes": slope, "least_slope_bytes": least, "most_slope_bytes": most}
