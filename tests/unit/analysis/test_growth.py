@@ -110,6 +110,35 @@ def test_slope_of_a_long_run_is_per_step() -> None:
     assert found.sites["slope_bytes_per_step"].to_list() == [pytest.approx(100, rel=0.01)]
 
 
+@pytest.mark.parametrize(("steps", "window"), [(60, 40), (150, 130), (400, 300)])
+def test_a_window_that_is_full_late_is_no_growth(steps: int, window: int) -> None:
+    """Each block takes the place of an old one; and the line keeps another one of each step for a moment, too."""
+    trace = Trace()
+    held: list[int] = []
+    for _ in range(steps):
+        held.append(trace.malloc(100, SITE))
+        if len(held) > window:
+            trace.free(held.pop(0))
+        trace.step()
+    assert find_slow_leaks(trace.recording()).sites.is_empty()
+
+
+@pytest.mark.parametrize("makes_others", [True, False])
+def test_growth_that_pauses_is_growth(*, makes_others: bool) -> None:
+    """A training that keeps a result per step, then an evaluation that keeps the last one: nothing old is freed."""
+    trace = Trace()
+    last = None
+    for step in range(60):
+        if step < 45:
+            trace.malloc(100, SITE)
+        elif makes_others:
+            if last is not None:
+                trace.free(last)
+            last = trace.malloc(100, SITE)
+        trace.step()
+    assert find_slow_leaks(trace.recording()).sites.height == 1
+
+
 def test_what_fills_up_is_no_growth() -> None:
     """A cache that is full after half of the run."""
     trace = Trace()
