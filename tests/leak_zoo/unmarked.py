@@ -14,6 +14,7 @@ from . import DEVICE, STEPS
 
 REQUESTS = 20 * STEPS
 _answers: dict[int, torch.Tensor] = {}
+_KeysAndValues = tuple[torch.Tensor, torch.Tensor]
 
 
 def _model() -> torch.nn.Module:
@@ -154,6 +155,45 @@ def kv_cache_with_a_bound() -> None:
     """The same, for the latest requests."""
     for request in range(REQUESTS):
         _answers[request % 5] = _attend(request).clone()
+
+
+class _Attention(torch.nn.Module):
+    """One layer of a decoder, whose cache is concatenated."""
+
+    def __init__(self) -> None:
+        """Make its weights."""
+        super().__init__()
+        self.project = torch.nn.Linear(512, 3 * 512)
+
+    def forward(self, state: torch.Tensor, past: _KeysAndValues | None) -> tuple[torch.Tensor, _KeysAndValues]:
+        """Attend to all tokens so far."""
+        query, key, value = self.project(state).unsqueeze(1).chunk(3, dim=-1)
+        if past is not None:
+            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+        seen = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+        return seen.squeeze(1), (key, value)
+
+
+def decoding_one_sequence() -> None:
+    """Token after token of one sequence: its cache is longer in each step, and ends with it."""
+    layer = _Attention().to(DEVICE)
+    past: _KeysAndValues | None = None
+    with torch.no_grad():
+        state = torch.ones(32, 16, 512, device=DEVICE)
+        for _ in range(2 * STEPS):
+            seen, past = layer(state, past)
+            state = seen[:, -1:]
+
+
+def decoding_that_keeps_sequences() -> None:
+    """Sequences one after the other, whose caches are kept."""
+    layer = _Attention().to(DEVICE)
+    kept = []
+    with torch.no_grad():
+        for _ in range(2 * STEPS):
+            _, past = layer(torch.ones(4, 8, 512, device=DEVICE), None)
+            _, past = layer(torch.ones(4, 1, 512, device=DEVICE), past)
+            kept.append([part.clone() for part in past])  # LEAK
 
 
 def _serve(answer: Any, requests: int) -> None:

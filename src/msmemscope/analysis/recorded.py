@@ -19,7 +19,6 @@ from msmemscope.configuration import CollectionItem, CollectMode, Level
 from msmemscope.configuration.settings import WHOLE_NUMBER
 from msmemscope.model.events import ACCESS_KINDS, EventKind
 from msmemscope.model.sources import is_asked_for
-from msmemscope.recording.once_per_recording import once_per_recording
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -124,12 +123,11 @@ class Recorded:
     @classmethod
     def of(cls, recording: Recording) -> Recorded:
         """Return the contents of a recording."""
-        has_stacks = _has_stacks(recording)
         # A snapshot can have blocks that it has no event of.
         allocations = max(recording.kind_counts.get(EventKind.MALLOC, 0), recording.blocks.height)
         counts = {**recording.kind_counts, EventKind.MALLOC: allocations}
         damage = recording.problems if recording.form == _EVENT_LOG else ()
-        return cls(counts, recording.facts, recording.form, has_stacks, damage)
+        return cls(counts, recording.facts, recording.form, recording.has_stacks, damage)
 
     @classmethod
     def of_capture(cls, capture: Capture) -> Recorded:
@@ -294,12 +292,6 @@ class Recorded:
         used, option = self.devices_left_out()
         if used:
             yield f"{', '.join(used)} {'was' if len(used) == 1 else 'were'} used, which {option} leaves out"
-
-
-@once_per_recording
-def _has_stacks(recording: Recording) -> bool:
-    events = recording.events
-    return bool((events["python_stack_id"] != 0).any() or (events["native_stack_id"] != 0).any())
 
 
 def _did_not_happen(steps: Sequence[int], ended: int) -> str:

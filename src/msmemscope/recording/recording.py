@@ -113,6 +113,11 @@ class Recording:
         return dict(self.events["kind"].value_counts().iter_rows())
 
     @functools.cached_property
+    def has_stacks(self) -> bool:
+        """Whether any event has a call stack."""
+        return any(bool((self.events[name] != 0).any()) for name in ("python_stack_id", "native_stack_id"))
+
+    @functools.cached_property
     def steps(self) -> pl.DataFrame:
         """The steps of the program, a table of STEP_SCHEMA; `step_source` says where they are taken from.
 

@@ -52,7 +52,7 @@ RESULT_KEYS = {
     "peak": {"devices", "coverage"},
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
-    "growth": {"sites", "judged_sites", "basis", "filling", "one_pass", "remarks", "coverage"},
+    "growth": {"sites", "judged_sites", "basis", "filling", "one_pass", "longer_caches", "remarks", "coverage"},
     "sleep": {"cycles", "kept", "sites", "judged", "coverage"},
     "watch": {"changes", "watched", "extent", "declared", "files", "coverage"},
 }

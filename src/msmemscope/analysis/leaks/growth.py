@@ -10,7 +10,7 @@ Steps that do more need more, and keep nothing. So a call site is passed over if
 is gone after a step. Besides, the short-lived memory of steps in its pool must have grown by twice as much.
 
 A program without steps, a server for example, is judged by the parts of its run (`parts_of_run`). Memory that adds up
-within one forward pass is no growth (`one_pass`).
+within one forward pass is no growth (`one_pass`), nor is the cache of a sequence that becomes longer (`longer_caches`).
 
 The stated rate is for call sites with a stationary use, independent from step to step or autocorrelated up to 0.9. At
 the default significance of 0.001, at most 1 in 200 of them is named. A use that swings with a period longer than the
@@ -35,6 +35,7 @@ from msmemscope.analysis.leaks.growing_sites import (
     growing_sites,
     with_sites,
 )
+from msmemscope.analysis.leaks.longer_caches import longer_caches
 from msmemscope.analysis.leaks.one_pass import line_of_one_pass
 from msmemscope.analysis.leaks.parts_of_run import LEAST_ALLOCATIONS, grown_over_parts
 from msmemscope.analysis.recorded import Need
@@ -92,13 +93,20 @@ class SlowLeaks:
     """Containers that take more still, whose blocks are no growth."""
     one_pass: tuple[str, ...] = ()
     """Growth that is no leak within one forward pass, in a sentence."""
+    longer_caches: tuple[str, ...] = ()
+    """Key-value caches of sequences that go on, which are no growth, in a sentence."""
     blocks: pl.Series = dataclasses.field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
     """`malloc_sequence` of the blocks of these sites that are alive in the end."""
 
     @property
     def explained(self) -> tuple[str, ...]:
         """Growth that is no leak, one sentence each."""
-        return (*(one.text for one in self.filling), *self.one_pass)
+        return (*(one.text for one in self.filling), *self.of_passes)
+
+    @property
+    def of_passes(self) -> tuple[str, ...]:
+        """The part of it that is no container's."""
+        return (*self.one_pass, *self.longer_caches)
 
     def to_polars(self) -> pl.DataFrame:
         """Return the sites, of GROWTH_SCHEMA."""
@@ -184,6 +192,9 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
     """Return the answer with the call sites that grow, and the holders of their blocks."""
     grows = blocks.join(grown.select(GROWN_KEY), on=GROWN_KEY, how="semi")
+    caches, sentence = longer_caches(recording, grown, grows)
+    if sentence:
+        grown, grows = (table.join(caches, on=GROWN_KEY, how="anti", maintain_order="left") for table in (grown, grows))
     alive = grows.filter(pl.col("last_end") == pl.col("ended"))
     holders = block_holders(recording)
     held = held_now_or_before(alive, grows, holders, GROWN_KEY)
@@ -201,7 +212,13 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
         .select(GROWTH_SCHEMA.names())
         .sort(order, descending=[True, True, False, False, False])
     )
-    return dataclasses.replace(without, sites=sites, blocks=alive["malloc_sequence"], filling=containers)
+    return dataclasses.replace(
+        without,
+        sites=sites,
+        blocks=alive["malloc_sequence"],
+        filling=containers,
+        longer_caches=(sentence,) if sentence else (),
+    )
 
 
 def _growth_over_time(recording: Recording, options: GrowthOptions, coverage: Coverage) -> SlowLeaks:

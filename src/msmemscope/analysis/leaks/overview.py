@@ -124,7 +124,7 @@ class LeakOverview:
         # Those of steps know of all blocks of a container, those of growth of blocks that are alive at the ends of
         # steps.
         filling = {one.held_by: one for one in (*self.slow_leaks.filling, *self.step_leaks.filling)}
-        return (*(one.text for one in filling.values()), *self.slow_leaks.one_pass)
+        return (*(one.text for one in filling.values()), *self.slow_leaks.of_passes)
 
     @property
     def leaked_sequences(self) -> pl.Series:
