@@ -288,11 +288,16 @@ int call_look(void* /*unused*/) {
     return 0;
 }
 
-void ask_for_look() noexcept {
-    // With the GIL the interpreter is not about to end, and no other thread forks.
-    if (PyGILState_Check() != 0 && !is_asked.exchange(true) && Py_AddPendingCall(&call_look, nullptr) != 0) {
-        is_asked.store(false);
+bool ask_for_look() noexcept {
+    // Python allows this without the GIL, which threads do not have while they free a tensor. But it must know the thread.
+    if (PyGILState_GetThisThreadState() == nullptr) {
+        return false;
     }
+    if (!is_asked.exchange(true) && Py_AddPendingCall(&call_look, nullptr) != 0) {
+        is_asked.store(false);
+        return false;
+    }
+    return true;
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ VARIED: Final = {
     r"\b0x[0-9a-f]+": "ADDRESS",
     # The tool reads the channel of a device in a thread of its own.
     r"\[New Thread ADDRESS \(LWP NUMBER\)\]\n|\[Thread ADDRESS \(LWP NUMBER\) exited\]\n": "",
-    r"Samples: \d+ Errors": "Samples: NUMBER Errors",
+    r"Samples: \d+ Errors: \d+": "Samples: NUMBER Errors: NUMBER",
     # Log lines of torch, of its profiler (with the process and the thread) and of torch_npu.
     r"\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+( +\d+)?": "TIME",
     r"\b\d{4}-\d\d-\d\d[ -]\d\d:\d\d:\d\d( \d+:\d+)?": "TIME",

@@ -62,8 +62,11 @@ def _alone() -> Iterator[object]:
 
 
 ATTEMPTS: Final = 5
-LOST_POOL: Final = "Invalid thread pool"
-"""Torch aborts with this in some children of a fork, with the tool and without it: such a run is made again."""
+LOST_POOL: Final = ("Invalid thread pool", "terminate called recursively")
+"""Torch aborts with this in some children of a fork, with the tool and without it: such a run is made again.
+
+Where two threads abort at once, nothing says why.
+"""
 
 
 def _families() -> Iterator[object]:
@@ -123,7 +126,7 @@ def _seen(families: tuple[str, ...], place: Place, options: tuple[str, ...] | No
         with tempfile.TemporaryDirectory() as scratch:
             folder = _folder(Path(scratch), "bare" if options is None else "run0")
             seen = running.see_together(_together(families, place), place, folder, options)
-        if attempt + 1 == ATTEMPTS or not any(LOST_POOL in one.stderr for one in seen.values()):
+        if attempt + 1 == ATTEMPTS or not any(text in one.stderr for one in seen.values() for text in LOST_POOL):
             break
     return seen
 

@@ -147,6 +147,38 @@ def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
     assert "held by LossTrainer.history[" in run.stdout + run.stderr
 
 
+def test_a_server_without_steps_whose_function_has_returned(tmp_path: Path) -> None:
+    """While it runs, one of its variables holds what it keeps; at the end of the process none does."""
+    program = tmp_path / "server.py"
+    program.write_text(
+        """
+import time, torch
+
+class Engine:
+    def __init__(self):
+        self.sessions = {}
+
+def serve():
+    engine = Engine()
+    for number in range(600):
+        engine.sessions[number] = torch.zeros(4096 + number % 7)
+        state = torch.ones(64)
+        for _ in range(10):
+            state = torch.tanh(state)
+        time.sleep(0.002)
+        if number % 8:
+            del engine.sessions[number]
+
+serve()
+"""
+    )
+    run = run_observed([program], output=tmp_path / "output")
+    assert run.returncode == 0, run.stderr
+    (site,) = find_leaks(load(run.capture.directory)).slow_leaks.sites.iter_rows(named=True)
+    assert site["site"] == f"{program}(11): serve"
+    assert re.fullmatch(r"Engine\.sessions\[\d+\], from serve\.engine", site["held_by"])
+
+
 @pytest.mark.slow
 def test_nothing_is_looked_for_with_a_time_of_zero(tmp_path: Path) -> None:
     """The option turns it off; the findings are the same."""

@@ -1,5 +1,6 @@
 #include "core/observe/blocks.h"
 
+#include "core/observe/container_looks.h"
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
@@ -130,6 +131,7 @@ __attribute__((always_inline)) inline bool take_block(format::Pool pool, std::ui
     if (process_state == nullptr || !process_state->live_blocks.remove(pool, address, block, end_number)) {
         return false;
     }
+    container_looks::ask_at_some(block.sequence);
     const BlockListener* const listener = block_listener.load(std::memory_order_acquire);
     if (__builtin_expect(listener != nullptr, 0)) {
         listener->block_ends(block);

@@ -1,11 +1,14 @@
 // Looks at the containers of the program: when the next one is due, and what was found.
 //
 // A look follows references of Python objects, so it needs the interpreter at rest between two instructions. Samples of
-// host memory say that time has passed; whoever follows references is told of it, and decides when to look.
+// host memory and ends of blocks say that time has passed; whoever follows references is told of it, and decides when to
+// look.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "core/writer/append.h"
 
 namespace msmemscope {
 namespace container_looks {
@@ -23,9 +26,9 @@ struct Container {
 };
 
 #pragma GCC visibility push(default)
-// ask is called once, when a sample is taken that much later, inside of the allocation: it may do next to nothing. A
-// forked child awaits nothing.
-void await(std::uint64_t delay_ns, void (*ask)() noexcept) noexcept;
+// ask is called when a sample is taken or a block ends that much later, inside of the allocator, until it returns true: it
+// may do next to nothing. A forked child awaits nothing.
+void await(std::uint64_t delay_ns, bool (*ask)() noexcept) noexcept;
 void await_no_more() noexcept;
 
 // False if nothing is recorded.
@@ -34,6 +37,14 @@ bool note(const Container& container) noexcept;
 
 // To be called with the time where a sample is taken.
 void ask_if_due(std::uint64_t now_ns) noexcept;
+// To be called with the number of each block that ends: the clock is read for one in a few. They are a prime number, as
+// events come in groups: of two for each block, say. Tensors are allocated without the GIL, and mostly freed with it.
+inline void ask_at_some(std::uint64_t number) noexcept {
+    constexpr std::uint64_t kOneIn = 61;
+    if (__builtin_expect(number % kOneIn == 1, 0)) {
+        ask_if_due(clock_ns());
+    }
+}
 // The next one is due at the next sample.
 void ask_now() noexcept;
 

@@ -4,7 +4,7 @@ Where Python objects add up, the line that made them is often innocent: the faul
 look counts the entries of all containers that variables lead to, and the objects of each class. Those that have grown
 at several looks are recorded, with the chain of references to them and an estimate of their bytes.
 
-A look comes at a sample of host memory or at the end of a step. A quarter of the run's time must have passed since the
+A look comes at a sample of host memory, at the end of a block or of a step. A quarter of the run's time must have passed since the
 one before. All looks together take about a hundredth of the run's time. The last one comes as the process ends, and has
 the time of a search for holders. Nothing is kept alive and nothing changed. A look happens between two instructions of
 the program, so no allocator is at work.
@@ -57,7 +57,12 @@ class ContainerLooks:
     def __init__(self, limit_ms: Callable[[], int], *, is_forked: bool = False) -> None:
         self._limit_ms = limit_ms
         self._is_forked = is_forked
+        self._follow_up: Callable[[], None] | None = None
         self._begin()
+
+    def follow_up_with(self, search: Callable[[], None]) -> None:
+        """Call something behind each look that time has asked for: it may never raise."""
+        self._follow_up = search
 
     def begin_anew(self) -> None:
         """Nothing was looked at yet: a process that is forked has a log of its own."""
@@ -95,7 +100,12 @@ class ContainerLooks:
         pause_ns = max((now_ns - self._began_ns) // _NEXT_AFTER, _LEAST_PAUSE_NS)
         self._next_ns = now_ns + pause_ns
         if self._limit_ms() > 0:
-            _native.await_container_look(pause_ns, self.look)
+            _native.await_container_look(pause_ns, self._time_has_passed)
+
+    def _time_has_passed(self) -> None:
+        self.look()
+        if self._follow_up is not None:
+            self._follow_up()
 
     def _look(self, limit_ns: int, *, process_ends: bool) -> None:
         # A step may end on another thread while this one looks.

@@ -2,7 +2,8 @@
 
 A search runs at the end of step 4, then of a step twice as far, and so on. It also runs at `stop()` and at the end of
 the process. It only runs if more blocks have outlived the step after their own than at the time before. A program
-without steps is searched at its end only, and only if blocks are left that its second half allocated.
+without steps is searched where its containers are looked at, and at its end. That is so only if blocks are left that
+its second half allocated.
 
 Each search has a limit of time, and takes as long as a collection of garbage. At the end of the process the limit is
 larger: no step waits for it, and none comes later. A program with short steps, or one that
@@ -75,6 +76,11 @@ class HolderSearches:
         if self._steps >= self._next and monotonic_ns() >= self._rests_until_ns:
             self._next = 2 * self._steps
             self._look(self._after_warm_up, self._latest_ends[0], least=1)
+
+    def time_has_passed(self) -> None:
+        """A while of the run is over; never raises."""
+        if self._steps == 0 and monotonic_ns() >= self._rests_until_ns:
+            self._run_ended(process_ends=False)
 
     def collection_stops(self) -> None:
         """Collection ends, and may begin again; never raises."""

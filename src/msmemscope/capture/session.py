@@ -329,6 +329,7 @@ class Session:
 
             self._holders = HolderSearches(lambda: self.config.holder_time)
             self._containers = begin_in_process(self._container_time)
+            self._containers.follow_up_with(self._holders.time_has_passed)
             self._implied_steps = ImpliedSteps(self._device_of_steps, self._implied_step_ended)
         from msmemscope.capture.garbage_collections import note_collections
 

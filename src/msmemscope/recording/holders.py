@@ -165,14 +165,14 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
 
     Returns:
         One row per group with a known holder: the key and `held_by`. Chains that differ in indices only count together;
-        `held_by` is the newest of those that hold the most.
+        `held_by` is the newest of those that hold the most, of a block that is not small beside the others.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (
         known.with_columns(alike=container_of(pl.col("held_by")))
         .sort("malloc_sequence")
         .group_by(*key, "alike", maintain_order=True)
-        .agg(pl.col("size").sum(), pl.col("held_by").last())
+        .agg(pl.col("size").sum(), pl.col("held_by").filter(2 * pl.col("size") >= pl.col("size").max()).last())
         .sort(["size", "alike"], descending=[True, False])
         .unique(key, keep="first", maintain_order=True)
         .select(*key, "held_by")
