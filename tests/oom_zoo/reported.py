@@ -63,6 +63,22 @@ def second_model() -> None:
             optimizer.zero_grad()
 
 
+def teacher_beside_its_student() -> None:
+    """A distillation: most of the teacher is still on the host where it fails, and what is there would fit into gaps."""
+    layers = [torch.nn.Linear(1536, 1536) for _ in range(20)]
+    student: torch.nn.Module | None = torch.nn.Sequential(*layers).to(DEVICE)
+    assert student is not None
+    optimizer: torch.optim.Optimizer | None = torch.optim.SGD(student.parameters(), 1e-3, momentum=0.9)
+    student(torch.zeros(64, 1536, device=DEVICE)).mean().backward()
+    assert optimizer is not None
+    optimizer.step()
+    if is_applied("release the other model first"):
+        layers.clear()
+        student = optimizer = None
+    teacher = torch.nn.Sequential(*(torch.nn.Linear(2048, 2048) for _ in range(30)))
+    teacher.to(DEVICE)  # CAUSE second model
+
+
 class _Network(torch.nn.Module):
     """Layers whose results are kept until all are there."""
 

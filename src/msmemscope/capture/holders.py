@@ -79,7 +79,7 @@ class HolderSearches:
 
     def time_has_passed(self) -> None:
         """A while of the run is over; never raises."""
-        if self._steps == 0 and monotonic_ns() >= self._rests_until_ns:
+        if self._steps == 0 and not _is_failing() and monotonic_ns() >= self._rests_until_ns:
             self._run_ended(process_ends=False)
 
     def collection_stops(self) -> None:
@@ -132,6 +132,12 @@ class HolderSearches:
             self._rests_until_ns = monotonic_ns() + _PAUSE * (thread_time_ns() - began_ns)
             if was_enabled:
                 gc.enable()
+
+
+def _is_failing() -> bool:
+    """Whether a traceback holds what functions that have just ended had: the search at the end knows that."""
+    has_failed = getattr(sys, "last_traceback", None) is not None and not hasattr(sys, "ps1")
+    return has_failed or sys.exc_info()[0] is not None
 
 
 def record_holders_at_failure(limit_ms: int) -> None:

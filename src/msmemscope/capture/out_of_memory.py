@@ -11,6 +11,7 @@ from msmemscope.capture.device_figures import accelerators_of_process
 from msmemscope.capture.holders import record_holders_at_failure
 from msmemscope.capture.import_hook import when_imported
 from msmemscope.capture.module_labels import module_labels
+from msmemscope.capture.moved_module import note_bytes_to_come
 from msmemscope.capture.saved_tensors import label_saved_tensors
 from msmemscope.capture.snapshot_records import is_observed, record_figures, warn_once
 from msmemscope.model.attributes import AttributeKey
@@ -99,6 +100,7 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
                 with_stacks=True,
                 extra=config.oom_top,
             )
+        note_bytes_to_come(number, accelerators.kind)
         record_figures(number, accelerators.figures(device), OOM_SNAPSHOT_AFTER_NAME, with_stacks=True)
         if module_labels.is_on:
             module_labels.find_all()

@@ -164,8 +164,8 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         key: Columns that tell the groups.
 
     Returns:
-        One row per group with a known holder: the key and `held_by`. Chains that differ in indices only count together;
-        `held_by` is the newest of those that hold the most, of a block that is not small beside the others.
+        One row per group with a known holder: the key and `held_by`. Chains that differ in indices only count together.
+        `held_by` is the newest of those that hold the most. Its block is not small beside the others.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (

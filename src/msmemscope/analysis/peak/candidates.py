@@ -72,6 +72,8 @@ class Candidate:
     """Whether the step would finish without it; None where that is not known."""
     is_loaded: bool = False
     """Whether it is a checkpoint that was loaded, not one that is being saved."""
+    is_whole: bool = False
+    """Whether it is a model whose bytes still to come are known, and are among its own."""
     setting: str | None = None
     """Of gaps: the setting of the allocator with which a replay serves the request. Empty if there is none, None if the
     allocations cannot be replayed.
@@ -185,17 +187,28 @@ def _model(step: FailingStep) -> Candidate | None:
         own = models.filter(pl.col("malloc_sequence") >= step.begin)
         second = candidate_of(Cause.SECOND_MODEL, own, step, step.request_bytes if is_request else 0)
         is_second = second.freed_bytes >= _LEAST_MODEL_SHARE * model_bytes and own.height < models.height
-        if is_request:
+        if is_request and step.bytes_to_come is not None:
+            size = int(own["size"].sum()) + step.bytes_to_come
+            need = step.in_use_bytes + step.bytes_to_come
+            second = dataclasses.replace(second, freed_bytes=size, need_bytes=need, is_whole=True)
+            is_second = (
+                size >= _LEAST_MODEL_SHARE * (need - step.in_use_bytes + model_bytes) and own.height < models.height
+            )
+        elif is_request:
             # Its bytes still to come are taken for those of a model as large as the first.
             to_come = int(models["size"].sum()) - 2 * int(own["size"].sum())
             second = dataclasses.replace(second, need_bytes=step.in_use_bytes + max(to_come, step.request_bytes))
         return second if is_second else None
     if not is_request:
         return None
+    model_bytes += (step.bytes_to_come or step.request_bytes) - step.request_bytes
+    need = step.in_use_bytes + (step.bytes_to_come or step.request_bytes)
     earlier = candidate_of(Cause.SECOND_MODEL, models.filter(pl.col("site_path") != step.site_path), step)
+    is_whole = step.bytes_to_come is not None
+    earlier = dataclasses.replace(earlier, need_bytes=need, is_whole=is_whole)
     if min(earlier.freed_bytes, model_bytes - earlier.freed_bytes) >= _LEAST_MODEL_SHARE * model_bytes:
         return earlier
-    return Candidate(Cause.MODEL_TOO_LARGE, model_bytes, step.site, step.least_need_bytes, models.height)
+    return Candidate(Cause.MODEL_TOO_LARGE, model_bytes, step.site, need, models.height, is_whole=is_whole)
 
 
 def _more_than_before(step: FailingStep) -> Candidate | None:

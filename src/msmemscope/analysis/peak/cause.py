@@ -121,7 +121,11 @@ def find_cause(recording: Recording, sequence: int, gaps: Fragmentation | None =
     comparison = step.comparison
     figures = dataclasses.replace(
         figures,
-        need_bytes=max(step.least_need_bytes, comparison.need_bytes if comparison is not None else 0),
+        need_bytes=max(
+            step.least_need_bytes,
+            comparison.need_bytes if comparison is not None else 0,
+            step.in_use_bytes + (step.bytes_to_come or 0),
+        ),
         overlooked_bytes=refusal.overlooked_bytes if refusal is not None else 0,
         request_site=step.site,
     )
@@ -218,11 +222,13 @@ def _judged(one: Candidate, figures: MemoryFigures) -> Candidate:
 
 def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
     """Whether the step finishes with a candidate in full once the gaps are closed."""
+    full = _in_full(one, figures)
+    if one.is_whole:
+        return full.is_room and full.is_full
     if one.cause is Cause.SECOND_MODEL and one.freed_bytes >= holes.freed_bytes:
         return False
     # Nobody knows the bytes still to come of a model that is being made: gaps are not what it lacks.
     is_model = one.cause is Cause.MODEL_TOO_LARGE and one.freed_bytes >= figures.in_use_bytes * _LEAST_MODEL
-    full = _in_full(one, figures)
     return not is_model and full.is_room and full.is_full
 
 

@@ -115,7 +115,7 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.OPTIMIZER_STATE: "Optimizer state: the first step of the optimizer takes {size}{needed}.",
     Cause.CHECKPOINT: "Checkpoint: copies for a checkpoint take {size} beside what they copy{needed}.",
     Cause.WORKSPACE: "Workspace: an operator asked for {size} more of workspace than any before it{needed}.",
-    Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone had come to {size}{needed}.",
+    Cause.MODEL_TOO_LARGE: "Model too large: weights and buffers alone come to {size}{needed}.",
     Cause.SECOND_MODEL: "Second model: another model beside this one has {size}{needed}.",
     **dict.fromkeys(
         (Cause.SPLIT, Cause.PINNED_SEGMENTS),

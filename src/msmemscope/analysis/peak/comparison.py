@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from msmemscope.model.moved_module import bytes_to_come
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites, failing_call_site
+from msmemscope.recording.failed_allocations import failed_attempts
 from msmemscope.recording.holders import block_holders
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.step_bounds import StepBounds, process_steps, with_steps
@@ -191,6 +193,15 @@ class FailingStep:
         """Return the blocks that a step that has ended allocated."""
         stretch = self.bounds.begins[step - 1], self.bounds.ends[step - 1]
         return self.blocks.filter(pl.col("malloc_sequence").is_between(*stretch))
+
+    @cached_property
+    def bytes_to_come(self) -> int | None:
+        """The bytes of a module that was being moved to the device and are not there, the request too; None if not known."""
+        attempts = failed_attempts(self.recording)["sequence"]
+        for number, size in bytes_to_come(self.recording.facts, int(self.failure["device"])):
+            if attempts.filter(attempts < number).max() == self.sequence:
+                return max(size, self.request_bytes)
+        return None
 
     @cached_property
     def usual(self) -> tuple[int, int]:

@@ -49,7 +49,8 @@ def gaps_candidate(step: FailingStep, figures: MemoryFigures, gaps: Fragmentatio
     if gaps is None or slack <= 0 or (figures.free_bytes or 0) >= request:
         return None
     is_sum_enough = slack >= request if figures.missing_bytes is None else figures.is_room
-    is_need_known = step.comparison is not None and step.comparison.is_same_operator
+    is_compared = step.comparison is not None and step.comparison.is_same_operator
+    is_need_known = is_compared or step.bytes_to_come is not None
     if not is_need_known and slack < _LEAST_OF_RESERVE * (figures.reserved_bytes or 0):
         is_sum_enough = False
     cause, pinning_site = _kind(figures, gaps)

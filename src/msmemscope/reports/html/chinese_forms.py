@@ -289,7 +289,7 @@ CHINESE_FORMS: Final = {
     "Workspace: an operator asked for {size} more of workspace than any before it{said}": (
         "工作区: 一个算子请求的工作区比之前任何算子多 {size}{said}"
     ),
-    "Model too large: weights and buffers alone had come to {size}{said}": "模型过大: 仅权重和缓冲区就有 {size}{said}",
+    "Model too large: weights and buffers alone come to {size}{said}": "模型过大: 仅权重和缓冲区就有 {size}{said}",
     "Batch jump: step {first} had asked for {size} at the operator where step {last} had {other}, {number} times as much{said}": (
         "批次突增: 在同一算子处, 第 {first} 步已请求 {size}, 第 {last} 步为 {other}, 是其 {number} 倍{said}"
     ),
