@@ -101,6 +101,7 @@ def test_runs_are_compared_by_it(small: tool.ToolRun, large: tool.ToolRun, tmp_p
     pair = json.loads(subprocess.run([*compare, "--json"], capture_output=True, text=True, check=True).stdout)
     first = pair["host_parts"][0]
     assert first["part"] == "Python objects"
+    assert re.search(r"\.py\(\d+\)", first["site"])
     # Samples say it, and the kernel agrees.
     assert first["difference_bytes"] == pytest.approx(76e6, rel=0.5)
     assert sum(part["difference_bytes"] for part in pair["host_parts"]) == pytest.approx(76e6, rel=0.3)

@@ -91,8 +91,9 @@ def comparison_verdict(comparison: Comparison) -> str:
         return f"Peak on {device_name(largest.device)}: {_difference(largest)}{at}"
     used = _differing_parts(comparison).filter(pl.col("part") != KEPT_FREE)
     if used.height:
-        part, _, _, difference = max(used.iter_rows(), key=lambda row: abs(row[3]))
-        return f"Host memory: {_signed(difference)} of {part}; the peaks of devices are equal"
+        part, _, _, difference, site = max(used.iter_rows(), key=lambda row: abs(row[3]))
+        at = f" at {site}" if site else ""
+        return f"Host memory: {_signed(difference)} of {part}{at}; the peaks of devices are equal"
     return "Nothing changed: equal peaks" + (
         f" on {', '.join(device_name(peak.device) for peak in comparison.peaks)}" if comparison.peaks else ""
     )
@@ -114,12 +115,12 @@ def _host_parts(comparison: Comparison, writer: ReportWriter) -> None:
     writer.line()
     writer.line("Parts of resident host memory at its peaks (compare - base):", HEADING)
     writer.table(
-        ("difference", "base", "compare", "part"),
+        ("difference", "base", "compare", "part", "most of it at"),
         [
-            (_signed(difference), format_signed_bytes(base), format_signed_bytes(compare), part)
-            for part, base, compare, difference in parts.iter_rows()
+            (_signed(difference), format_signed_bytes(base), format_signed_bytes(compare), part, site or _ABSENT)
+            for part, base, compare, difference, site in parts.iter_rows()
         ],
-        labels=1,
+        labels=2,
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from msmemscope import _native
+from msmemscope.analysis.compare.host_parts import HOST_PART_SCHEMA, compare_host_parts
 from msmemscope.analysis.compare.same_sites import same_sites
 from msmemscope.analysis.coverage import Coverage, comparison_coverage
 from msmemscope.analysis.host.host_ledger import account_for_host
@@ -78,11 +79,6 @@ name: of the operator that allocated them, null for none.
 base_bytes, compare_bytes: the bytes that they hold, 0 for nothing; `_count` blocks.
 difference_bytes: compare minus base; those of a device sum to the difference of its peaks.
 """
-
-HOST_PART_SCHEMA: Final = pl.Schema(
-    {"part": pl.String(), "base_bytes": pl.Int64(), "compare_bytes": pl.Int64(), "difference_bytes": pl.Int64()}
-)
-"""One row per part of the resident host memory, at the peak of it in each run; the largest differences first."""
 
 MOST_STEPS: Final = 1 << 17
 """Differences within one stretch after which alignment is cut short; some seconds of work."""
@@ -176,9 +172,12 @@ def compare(
     """
     sides = [_Side(recording, levels, step) for recording, step in ((base, base_step), (other, other_step))]
     peak_parts = [side.peak_parts() for side in sides]
+    is_whole = base_step is None and other_step is None
+    ledgers = [account_for_host(recording) for recording in (base, other)] if is_whole else []
+    host_sites = [ledger.lines["site"] for ledger in ledgers] or [pl.Series(dtype=pl.String)] * 2
     known = [
-        {site for table in (side.sites(), parts["site"]) for site in table if site is not None}
-        for side, parts in zip(sides, peak_parts, strict=True)
+        {site for table in (side.sites(), parts["site"], of_host) for site in table if site is not None}
+        for side, parts, of_host in zip(sides, peak_parts, host_sites, strict=True)
     ]
     same = same_sites(base, other, *known)
     sides[0].rename_sites(same.names)
@@ -209,7 +208,7 @@ def compare(
         pl.concat(parts),
         peaks,
         _peak_parts(*peak_parts),
-        _host_parts(base, other) if base_step is None and other_step is None else HOST_PART_SCHEMA.to_frame(),
+        compare_host_parts(ledgers[0], ledgers[1], same.names) if ledgers else HOST_PART_SCHEMA.to_frame(),
         remainders if len(levels) == 1 else (),
         tuple(remarks),
         coverage,
@@ -361,24 +360,6 @@ def _peak_parts(base: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
         .select(PART_SCHEMA.names())
         .cast(PART_SCHEMA)
     )
-
-
-def _host_parts(base: Recording, other: Recording) -> pl.DataFrame:
-    """Put the parts of the resident memory of both runs at their peaks beside each other: HOST_PART_SCHEMA."""
-    sides = [account_for_host(recording).parts for recording in (base, other)]
-    if any(side.is_empty() for side in sides):
-        return HOST_PART_SCHEMA.to_frame()
-    base_parts, other_parts = (
-        side.group_by("part", maintain_order=True).agg(pl.col("peak_bytes").sum()) for side in sides
-    )
-    both = base_parts.join(other_parts, on="part", how="full", coalesce=True, maintain_order="left_right").select(
-        "part",
-        base_bytes=pl.col("peak_bytes").fill_null(0),
-        compare_bytes=pl.col("peak_bytes_right").fill_null(0),
-    )
-    difference = pl.col("compare_bytes") - pl.col("base_bytes")
-    found = both.with_columns(difference_bytes=difference)
-    return found.sort(difference.abs(), descending=True, maintain_order=True).cast(HOST_PART_SCHEMA)
 
 
 def _bounds(recording: Recording, step: int | None) -> tuple[int, int]:
