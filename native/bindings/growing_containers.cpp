@@ -289,7 +289,8 @@ int call_look(void* /*unused*/) {
 }
 
 bool ask_for_look() noexcept {
-    // Python allows this without the GIL, which threads do not have while they free a tensor. But it must know the thread.
+    // Python allows this without the GIL, which threads do not have while they free a tensor. But it must know the
+    // thread.
     if (PyGILState_GetThisThreadState() == nullptr) {
         return false;
     }

@@ -1,8 +1,8 @@
 // Looks at the containers of the program: when the next one is due, and what was found.
 //
 // A look follows references of Python objects, so it needs the interpreter at rest between two instructions. Samples of
-// host memory and ends of blocks say that time has passed; whoever follows references is told of it, and decides when to
-// look.
+// host memory and ends of blocks say that time has passed; whoever follows references is told of it, and decides when
+// to look.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct Container {
 };
 
 #pragma GCC visibility push(default)
-// ask is called when a sample is taken or a block ends that much later, inside of the allocator, until it returns true: it
-// may do next to nothing. A forked child awaits nothing.
+// ask is called when a sample is taken or a block ends that much later, inside of the allocator, until it returns true:
+// it may do next to nothing. A forked child awaits nothing.
 void await(std::uint64_t delay_ns, bool (*ask)() noexcept) noexcept;
 void await_no_more() noexcept;
 
