@@ -78,10 +78,32 @@ def test_a_condition_that_never_holds_is_said(tmp_path: Path) -> None:
     assert recording.events.filter(pl.col("kind").is_in(ACCESS_KINDS)).is_empty()
 
 
-def test_a_program_without_steps_is_not_looked_at(tmp_path: Path) -> None:
-    """And that is said."""
-    observed = run_observed_with_results(["-c", "import torch; torch.ones(100)"], "--trigger=rss>1", output=tmp_path)
-    assert "--trigger: rss>1 was not looked at, because no step ended" in " ".join(observed.stderr.split())
+def test_times_of_steps_need_steps(tmp_path: Path) -> None:
+    """And that is said; the other condition was looked at."""
+    conditions = "--trigger=rss>1TiB|step_time>2x"
+    observed = run_observed_with_results(["-c", "import torch; torch.ones(100)"], conditions, output=tmp_path)
+    said = " ".join(observed.stderr.split())
+    assert "--trigger: rss>1TiB never held" in said
+    assert "--trigger: step_time>2x was not looked at, because no step ended" in said
+
+
+def test_a_program_without_steps_is_looked_at_every_second(tmp_path: Path) -> None:
+    """While it allocates; from then on details are recorded."""
+    program = """
+import time, torch
+for _ in range(150):
+    time.sleep(0.02)
+    for _ in range(20):
+        torch.ones(100).sum()
+"""
+    observed = run_observed_with_results(["-c", program], "--trigger=rss>1", "--events=alloc,free", output=tmp_path)
+    assert observed.returncode == 0, observed.stderr
+    said = " ".join(observed.stderr.split())
+    assert re.search(
+        r"--trigger: rss>1 before a step ended \([0-9.]+ MiB\); details of a minute were recorded", said
+    ), said
+    (capture,) = tmp_path.glob("msmemscope_*_ascend")
+    assert load(capture).events.filter(pl.col("kind").is_in(ACCESS_KINDS)).height > 100
 
 
 SERVES = """

@@ -31,6 +31,7 @@ _NANOSECONDS_PER_MS = 1_000_000
 _NEXT_AFTER = 4
 """The next look comes when one in so many of the time of the run has passed since this one."""
 _LEAST_PAUSE_NS = 200_000_000
+_CHECK_NS = 1_000_000_000
 _SHARE = 500
 """A look has one in so many of the time of the run: all of them together a hundredth, as each is a quarter later."""
 _LEAST_TIME_NS = 2_000_000
@@ -58,11 +59,17 @@ class ContainerLooks:
         self._limit_ms = limit_ms
         self._is_forked = is_forked
         self._follow_up: Callable[[], None] | None = None
+        self._check: Callable[[], None] | None = None
         self._begin()
 
     def follow_up_with(self, search: Callable[[], None]) -> None:
         """Call something behind each look that time has asked for: it may never raise."""
         self._follow_up = search
+
+    def check_every_second(self, check: Callable[[], None]) -> None:
+        """Call something about once a second while the program allocates; it may never raise."""
+        self._check = check
+        self._await()
 
     def begin_anew(self) -> None:
         """Nothing was looked at yet: a process that is forked has a log of its own."""
@@ -99,13 +106,24 @@ class ContainerLooks:
         now_ns = monotonic_ns()
         pause_ns = max((now_ns - self._began_ns) // _NEXT_AFTER, _LEAST_PAUSE_NS)
         self._next_ns = now_ns + pause_ns
-        if self._limit_ms() > 0:
+        self._await()
+
+    def _await(self) -> None:
+        pause_ns = max(self._next_ns - monotonic_ns(), 0) if self._limit_ms() > 0 else None
+        if self._check is not None:
+            pause_ns = _CHECK_NS if pause_ns is None else min(pause_ns, _CHECK_NS)
+        if pause_ns is not None and not self._has_ended:
             _native.await_container_look(pause_ns, self._time_has_passed)
 
     def _time_has_passed(self) -> None:
-        self.look()
-        if self._follow_up is not None:
-            self._follow_up()
+        if self._limit_ms() > 0 and monotonic_ns() >= self._next_ns:
+            self.look()
+            if self._follow_up is not None:
+                self._follow_up()
+        else:
+            self._await()
+        if self._check is not None:
+            self._check()
 
     def _look(self, limit_ns: int, *, process_ends: bool) -> None:
         # A step may end on another thread while this one looks.

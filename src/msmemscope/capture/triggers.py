@@ -1,5 +1,8 @@
 """Conditions of `--trigger`: looked at where steps end; once one holds, details of the next steps are recorded.
 
+A program without steps is looked at about once a second, while it allocates or frees. Details are recorded for a minute
+then.
+
 A look at the time of a step costs nothing that counts. The other figures are asked for once per tenth of a second at
 most: torch and the kernel take microseconds for each. Once a condition held, an hour passes without a look.
 
@@ -19,9 +22,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msmemscope import _native
 from msmemscope.capture.awaited_signals import await_signal
 from msmemscope.capture.device_figures import accelerators_of_process
+from msmemscope.capture.growing_containers import begin_in_process
 from msmemscope.capture.import_hook import ImportLock
 from msmemscope.capture.snapshot_records import record_snapshot
-from msmemscope.configuration import CollectionItem, Level
+from msmemscope.configuration import CollectionItem, HostSampling, Level
 from msmemscope.configuration.settings import DEFAULT_STACK_DEPTH
 from msmemscope.configuration.triggers import (
     TRIGGER_FIRED_FACT,
@@ -49,7 +53,9 @@ _KEPT_FIGURES: Final = 64
 """Of each kind, within the time of a condition about growth."""
 _NATIVE_DEPTH: Final = 30
 _WITHOUT_STEPS_S: Final = 60
-"""How long details are recorded after a signal, if no step ends."""
+"""How long details are recorded if no step ends."""
+_WARM_UP_NS: Final = 30 * 10**9
+"""Of a program without steps."""
 _MOST_STEPS_LATE: Final = 3
 """A step that takes so many times as long as any before it does not come."""
 _GRAPH_PAUSE_S: Final = 0.05
@@ -152,6 +158,7 @@ class Triggers:
         self._last_detailed = 0
         self._rests_until_ns = 0
         self._next_look_ns = 0
+        self._began_ns = clock()
         self._failures = _native.failed_allocations()
 
     def await_signals(self, current: Callable[[], Config]) -> None:
@@ -165,13 +172,34 @@ class Triggers:
                 await_signal(one.text, functools.partial(self._asked, one, current))
 
     def _asked(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
-        # The handler may have interrupted anything: what takes a lock happens in another thread.
+        self._begin_answer(condition, current, "it arrived")
+
+    def _begin_answer(self, condition: TriggerCondition, current: Callable[[], Config], figure: str) -> None:
+        # The program may have been interrupted anywhere: what takes a lock happens in another thread.
         try:
-            _thread.start_new_thread(self._answer, (condition, current))
+            _thread.start_new_thread(self._answer, (condition, current, figure))
         except RuntimeError as error:  # no more threads, or the interpreter ends
             _native.warn(f"--trigger: {condition.text} has no effect: {error}")
 
-    def _answer(self, condition: TriggerCondition, current: Callable[[], Config]) -> None:
+    def time_has_passed(self, current: Callable[[], Config]) -> None:
+        """A second has passed, in the main thread; never raises. Where steps end, they say more.
+
+        Args:
+            current: Returns the settings in force.
+        """
+        try:
+            now_ns = self._clock()
+            if self._steps or self._last_detailed or now_ns < self._rests_until_ns or not _native.devices_can_be_read():
+                return
+            found = next(self._holding(0, now_ns), None)
+            if found is not None:
+                self._rests_until_ns = now_ns + _PAUSE_NS
+                self._begin_answer(found[0], current, found[1])
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            self._rests_until_ns = self._clock() + _PAUSE_NS
+            _native.note_fact("unobserved.triggers", f"{type(error).__name__}: {error}")
+
+    def _answer(self, condition: TriggerCondition, current: Callable[[], Config], figure: str) -> None:
         try:
             config = current()
             if self._last_detailed or config.trigger != self.setting:
@@ -180,7 +208,7 @@ class Triggers:
             while not _native.devices_can_be_read():
                 sleep(_GRAPH_PAUSE_S)
             steps = self._steps
-            self._fire(config, condition, "it arrived")
+            self._fire(config, condition, figure)
             while True:
                 sleep(max(_WITHOUT_STEPS_S, _MOST_STEPS_LATE * max(self._times_ns, default=0) / 1e9))
                 if not self._last_detailed or steps == self._steps:
@@ -246,7 +274,8 @@ class Triggers:
 
     def _of_memory(self, condition: TriggerCondition, now_ns: int) -> Iterator[str]:
         if condition.subject is TriggerSubject.GROWTH:
-            if self._steps >= _WARM_UP_STEPS:
+            is_warm = self._steps >= _WARM_UP_STEPS if self._steps else now_ns - self._began_ns >= _WARM_UP_NS
+            if is_warm:
                 memories = [("host memory", self._figures.resident())]
                 memories += [(name, held) for name, held, _, _ in self._figures.devices()]
                 for name, size_bytes in memories:
@@ -325,9 +354,10 @@ def triggers_of(
         return None
     triggers = Triggers(config.trigger, config.trigger_steps, DetailsForAWhile(exchange, current))
     triggers.await_signals(current)
+    looks = begin_in_process(lambda: 0 if current().host is HostSampling.OFF else current().holder_time)
+    looks.check_every_second(functools.partial(triggers.time_has_passed, current))
     return triggers
 
 
-_native.hide_code(
-    tuple(function.__code__ for function in (Triggers.step_ended, Triggers._fire, Triggers._asked, record_snapshot))  # noqa: SLF001
-)
+_OF_PROGRAM_THREADS: Final = (Triggers.step_ended, Triggers._fire, Triggers._asked, Triggers.time_has_passed)  # noqa: SLF001
+_native.hide_code(tuple(function.__code__ for function in (*_OF_PROGRAM_THREADS, record_snapshot)))

@@ -336,11 +336,18 @@ def _triggers(facts: Mapping[str, tuple[str, ...]], *, has_steps: bool) -> Itera
     duration = f"the next {count} steps" if has_steps else "a minute"
     yield from (f"--trigger: {one}; details of {duration} were recorded" for one in fired)
     if setting and not fired:
-        ending = "never held where a step ended" if has_steps else "was not looked at, because no step ended"
-        unlooked = [one for one in setting.split("|") if not one.startswith("SIG")]
-        yield from (f"--trigger: {one} did not arrive" for one in setting.split("|") if one not in unlooked)
-        if unlooked:
-            yield f"--trigger: {'|'.join(unlooked)} {ending}"
+        by_words: dict[str, list[str]] = {}
+        for one in setting.split("|"):
+            by_words.setdefault(_why_not_fired(one, has_steps=has_steps), []).append(one)
+        yield from (f"--trigger: {'|'.join(conditions)} {words}" for words, conditions in by_words.items())
+
+
+def _why_not_fired(condition: str, *, has_steps: bool) -> str:
+    if condition.startswith("SIG"):
+        return "did not arrive"
+    if has_steps:
+        return "never held where a step ended"
+    return "was not looked at, because no step ended" if condition.startswith("step_time") else "never held"
 
 
 def failures_of(capture: Capture) -> OutOfMemoryResult | None:

@@ -78,6 +78,34 @@ def test_details_end_and_an_hour_passes(monkeypatch: pytest.MonkeyPatch) -> None
     assert run.switched == [True, False, True]
 
 
+def test_without_steps_time_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growth of the first half minute is none; once a condition held, an hour passes; steps that end say more."""
+    run = Run(monkeypatch, "growth>1GiB/h|rss>20GiB")
+    begun: list[str] = []
+    monkeypatch.setattr(run.conditions, "_begin_answer", lambda one, _, figure: begun.append(f"{one.text} ({figure})"))
+
+    def seconds(count: int) -> None:
+        for _ in range(count):
+            run.world.now_ns += SECOND
+            run.conditions.time_has_passed(Config)
+
+    seconds(10)
+    run.world.resident_bytes = 8 * GIB
+    seconds(60)
+    assert not begun
+    run.world.resident_bytes = 10 * GIB
+    seconds(1)
+    assert begun == ["growth>1GiB/h (host memory grew by 2.00 GiB)"]
+    run.world.resident_bytes = 30 * GIB
+    seconds(3590)
+    assert len(begun) == 1
+    seconds(20)
+    assert len(begun) == 2
+    run.steps(1)
+    seconds(4000)
+    assert len(begun) == 2
+
+
 def test_growth_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gibibyte in two hours is no gibibyte in one. Memory that comes back and goes again is no growth."""
     run = Run(monkeypatch, "growth>1GiB/h")
