@@ -173,8 +173,8 @@ bool imply_step(bool is_optimizer, int device) {
                              static_cast<format::Device>(device));
 }
 
-bool note_holder(std::uint64_t address, const std::string& chain) {
-    return recorder::note_holder(address, chain.data(), chain.size());
+bool note_holder(std::uint64_t address, const std::string& chain, std::uint64_t viewed_bytes) {
+    return recorder::note_holder(address, chain.data(), chain.size(), viewed_bytes);
 }
 
 // Blocks of pools that are alive and have a record, as (address, bytes, sequence of the MALLOC). Blocks of the driver
@@ -292,8 +292,9 @@ NB_MODULE(_native, module) {
     module.def("imply_step", &imply_step, nb::arg("is_optimizer"), nb::arg("device"),
                "A step seems to have ended. False if steps of this source are not wanted any more.");
     module.def("steps_are_ranges", &steps::are_ranges, "Whether ranges \"step start\" are this program's steps.");
-    module.def("note_holder", &note_holder, nb::arg("address"), nb::arg("chain"),
-               "Records what refers to the live block that contains an address. False if none is recorded.");
+    module.def("note_holder", &note_holder, nb::arg("address"), nb::arg("chain"), nb::arg("viewed_bytes"),
+               "Records what refers to the live block that contains an address, and how much of it tensors have (0: not "
+               "known, or most). False if none is recorded.");
     module.def("recorded_live_blocks", &recorded_live_blocks,
                nb::sig("def recorded_live_blocks() -> list[tuple[int, int, int]]"),
                "Blocks that are alive and have a record: address, bytes, sequence number.");

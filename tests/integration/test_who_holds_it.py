@@ -147,6 +147,33 @@ def test_a_trainer_that_keeps_losses(tmp_path: Path) -> None:
     assert "held by LossTrainer.history[" in run.stdout + run.stderr
 
 
+@pytest.mark.parametrize(("kept", "share"), [("rows[0]", 1 / 64), ("list(rows)", None), ("rows[0].clone()", None)])
+def test_views_that_keep_a_block(kept: str, share: float | None, tmp_path: Path) -> None:
+    """One row of many keeps them all; all rows use them; and a copy is a block of its own."""
+    program = tmp_path / "features.py"
+    program.write_text(
+        f"""
+import msmemscope, torch
+
+def features():
+    return torch.randn(64, 512)
+
+kept = []
+for _ in range(12):
+    rows = features()
+    kept.append({kept})
+    msmemscope.step()
+""",
+        encoding="utf-8",
+    )
+    run = run_observed([program], output=tmp_path / "output")
+    assert run.returncode == 0, run.stderr
+    found = find_leaks(load(run.capture.directory))
+    (site,) = found.step_leaks.leaking_sites.iter_rows(named=True)
+    assert site["held_by"].startswith("__main__.kept[")
+    assert site["viewed_share"] == (None if share is None else pytest.approx(share))
+
+
 def test_a_server_without_steps_whose_function_has_returned(tmp_path: Path) -> None:
     """While it runs, one of its variables holds what it keeps; at the end of the process none does."""
     program = tmp_path / "server.py"

@@ -86,6 +86,7 @@ enum class AttributeKey : std::uint16_t {
     kGroupLimit = 97,
     kProportionalBytes = 98,
     kUnrecordedBytes = 99,
+    kViewedBytes = 100,
 };
 
 enum class ValueKind : std::uint16_t {

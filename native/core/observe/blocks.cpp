@@ -4,6 +4,7 @@
 #include "core/stacks/native_stack.h"
 #include "core/stacks/python_stack.h"
 #include "core/writer/append.h"
+#include "core/writer/attributes.h"
 #include "core/writer/steps.h"
 #include "core/writer/texts.h"
 
@@ -281,7 +282,7 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept {
     return true;
 }
 
-bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept {
+bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes, std::uint64_t viewed_bytes) noexcept {
     const RecordingScope scope(false);
     LiveBlock block{};
     if (!scope || !find_block_around(address, block) || block.sequence == 0) {
@@ -293,6 +294,9 @@ bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) no
     event.address = block.address;
     event.size = static_cast<std::int64_t>(block.size_bytes);
     event.name_id = intern_string(scope, chain, bytes);
+    if (viewed_bytes != 0) {
+        event.attribute_id = Attributes(scope).number(format::AttributeKey::kViewedBytes, viewed_bytes).id();
+    }
     event.extra = block.sequence;
     append_here(*process_state, event);
     return true;

@@ -64,7 +64,7 @@ bool label_block(std::uint64_t address, std::uint32_t labels) noexcept;
 
 // Records which part of the program refers to the live block that contains this address. False if no such block has a
 // record.
-bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes) noexcept;
+bool note_holder(std::uint64_t address, const char* chain, std::size_t bytes, std::uint64_t viewed_bytes) noexcept;
 
 // Records the bytes that were asked for of a live block. The block's own size is what its allocator made of them.
 void note_requested(format::Pool pool, std::uint64_t address, std::uint64_t bytes) noexcept;

@@ -49,6 +49,10 @@ class HolderSearch:
         self._memory_kinds = [(self._tensor, self._address_of)]
         self._reference_kinds = _array_bases()
         self._late_kinds = _optimizers()
+        self.viewed_bytes: dict[int, int] = {}
+        """After `chains`: the bytes that all tensors of variables have of a block, by its address. Blocks that a graph may
+        need are left out.
+        """
 
     def chains(
         self, wanted: dict[int, Any], *, most_paths: int, is_worth: Callable[[set[int]], bool] = bool
@@ -77,6 +81,8 @@ class HolderSearch:
         del paths
         missing = wanted.keys() - {address for address, _ in named}
         found = [(address, text) for address, text in named if text]
+        if is_complete:
+            self._add_up_views(tensors, wanted)
         if missing:
             behind = self._behind(tensors, missing)
             for path in _native.paths_to(tree, set(behind)):
@@ -89,6 +95,22 @@ class HolderSearch:
             found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
         del tensors, tree, roots
         return list(dict.fromkeys(found))
+
+    def _add_up_views(self, tensors: list[Any], wanted: dict[int, Any]) -> None:
+        torch = sys.modules["torch"]
+        viewed = dict.fromkeys(wanted, 0)
+        for place, tensor in enumerate(tensors):
+            if place % _BETWEEN_LOOKS_AT_CLOCK == 0 and not self._left_ns():
+                return
+            address = self._address_of(tensor)
+            if address not in viewed:
+                continue
+            is_plain = type(tensor) in {self._tensor, torch.nn.Parameter} and tensor.layout is torch.strided
+            if is_plain and not tensor.requires_grad:
+                viewed[address] += tensor.numel() * tensor.element_size()
+            else:
+                del viewed[address]
+        self.viewed_bytes = {address: size for address, size in viewed.items() if size}
 
     def _in_cycles(self, roots: list[Any], missing: set[int], reached: set[int]) -> Iterator[tuple[int, str]]:
         """Blocks that wait for the garbage collector, and those that nothing of Python refers to."""

@@ -40,6 +40,8 @@ _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
 _PAUSE = 50
 """After a search, the next step or `stop()` that searches comes after so many times what that took."""
+_SMALL_VIEW = 2
+"""Tensors that have less than one in so many of the bytes of a block are worth noting: the rest is of no use."""
 _LEAST_UNREACHED = 1 / 16
 """Of the bytes looked for: what no variable leads to that is worth a look at all objects of the process."""
 _NUMBERS = re.compile(r"\d+")
@@ -210,4 +212,5 @@ def _record(
             alike.append((address, chain))
     for alike in by_kind.values():
         for address, chain in alike:
-            _native.note_holder(address, chain)
+            viewed = search.viewed_bytes.get(address, 0)
+            _native.note_holder(address, chain, viewed if viewed * _SMALL_VIEW < blocks[address][1] else 0)

@@ -89,6 +89,7 @@ class AttributeKey(IntEnum):
     GROUP_LIMIT = 97
     PROPORTIONAL_BYTES = 98
     UNRECORDED_BYTES = 99
+    VIEWED_BYTES = 100
 
 
 class AttributeType(Enum):
@@ -207,6 +208,7 @@ ATTRIBUTES: Final = tuple(
         (AttributeKey.GROUP_LIMIT, "group_limit", _NUMBER),
         (AttributeKey.PROPORTIONAL_BYTES, "proportional_bytes", _NUMBER),
         (AttributeKey.UNRECORDED_BYTES, "unrecorded_bytes", _NUMBER),
+        (AttributeKey.VIEWED_BYTES, "viewed_bytes", _NUMBER),
     )
 )
 """All of them, by rising key."""

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
     from msmemscope.recording.recording import Recording
 
-HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String()})
-"""One row per block whose holder was looked for and found. held_by: `LossTrainer.history[412], from main.trainer`."""
+HOLDER_SCHEMA: Final = pl.Schema({"malloc_sequence": pl.UInt64(), "held_by": pl.String(), "viewed_bytes": pl.UInt64()})
+"""One row per block whose holder was looked for and found.
+
+held_by: `LossTrainer.history[412], from main.trainer`.
+viewed_bytes: the part of the block that all tensors of variables have; null where that is not known, or half of it and more.
+"""
 
 _MOST_FIELDS: Final = 4
 """Tensors of one entry of a bounded container."""
@@ -37,8 +41,9 @@ def block_holders(recording: Recording) -> pl.DataFrame:
     names = recording.strings.select(name_id="id", held_by="text")
     found = (
         recording.events.filter(pl.col("kind") == EventKind.HOLDER)
-        .select("name_id", "sequence", malloc_sequence="extra")
+        .select("name_id", "sequence", "attribute_id", malloc_sequence="extra")
         .join(names, on="name_id", how="inner", maintain_order="left")
+        .join(recording.attributes.select("attribute_id", "viewed_bytes"), on="attribute_id", how="left")
     )
     ended = recording.steps["end_sequence"].max()
     if isinstance(ended, int):
@@ -164,18 +169,31 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         key: Columns that tell the groups.
 
     Returns:
-        One row per group with a known holder: the key and `held_by`. Chains that differ in indices only count together.
+        One row per group with a known holder: the key, `held_by` and `viewed_share`. Chains that differ in indices only
+        count together.
         `held_by` is the newest of those that hold the most. Its block is not small beside the others.
+        `viewed_share` is the part of these blocks that tensors have; null where it is not known, or half and more.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (
         known.with_columns(alike=container_of(pl.col("held_by")))
         .sort("malloc_sequence")
         .group_by(*key, "alike", maintain_order=True)
-        .agg(pl.col("size").sum(), pl.col("held_by").filter(2 * pl.col("size") >= pl.col("size").max()).last())
+        .agg(
+            pl.col("size").sum(),
+            pl.col("held_by").filter(2 * pl.col("size") >= pl.col("size").max()).last(),
+            pl.col("viewed_bytes").sum(),
+            known=pl.col("size").filter(pl.col("held_by").is_not_null()).sum(),
+            of_views=pl.col("size").filter(pl.col("viewed_bytes").is_not_null()).sum(),
+        )
         .sort(["size", "alike"], descending=[True, False])
         .unique(key, keep="first", maintain_order=True)
-        .select(*key, "held_by")
+        .with_columns(
+            viewed_share=pl.when(2 * pl.col("of_views") > pl.col("known")).then(
+                pl.col("viewed_bytes") / pl.col("of_views")
+            )
+        )
+        .select(*key, "held_by", "viewed_share")
     )
 
 

@@ -31,6 +31,7 @@ _GROWTH_ABOVE_LEAK: Final = 2
 LEAST_LEAK_BYTES: Final = 64 << 10
 LEAST_LEAK_SHARE: Final = 1 / 1000
 """Of the peak of its pool. Only `analyze leaks` tells of leaks below both: numbers that a history keeps, say."""
+_LEAST_SHARE_SAID: Final = 0.001
 _LEAST_SHARE_SAVED: Final = 0.01
 """Of the peak that fixing inefficient memory must save to be worth a verdict."""
 
@@ -271,6 +272,7 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             (process,),
             row["leaked_blocks"],
             held_by=row["held_by"] or "",
+            remedy=_remedy_of_views(row["viewed_share"]),
             growth_bytes=0 if is_once else round(row["growth_bytes_per_step"]),
         )
     slow = pl.concat(
@@ -291,8 +293,17 @@ def _leaks(process: ProcessSummary) -> Iterator[Verdict]:
             row["phase"] or span.format(row["first_step"], row["last_step"]),
             (process,),
             held_by=row["held_by"] or "",
+            remedy=_remedy_of_views(row["viewed_share"]),
             growth_bytes=round(row["slope_bytes_per_step"]) if not in_parts and not row["phase"] else 0,
         )
+
+
+def _remedy_of_views(share: float | None) -> str:
+    """A sentence for blocks that small views keep; empty where the program has most of them."""
+    if share is None:
+        return ""
+    has = "less than 0.1 %" if share < _LEAST_SHARE_SAID else f"{100 * share:.1f} %"
+    return f"The program has views of {has} of this memory, and each keeps its whole block. Keep copies: view.clone()."
 
 
 def _waiting_cycles(process: ProcessSummary) -> Iterator[Verdict]:

@@ -73,6 +73,7 @@ GROWTH_SCHEMA: Final = pl.Schema(
         "last_step": pl.Int64(),
         "last_blocks": pl.Int64(),
         "held_by": pl.String(),
+        "viewed_share": pl.Float64(),
         "phase": pl.String(),
     }
 )
@@ -84,6 +85,7 @@ significance: chance that steps without a trend look like this or more so; the l
 first_bytes, last_bytes: alive at the end of first_step and of last_step.
 last_blocks: blocks alive at the end of last_step.
 held_by: the holder of most blocks with a known holder, `recording.holders`; null if none is known.
+viewed_share: as of leaks over steps, `step_leaks.LEAK_SITE_SCHEMA`.
 phase: of growth outside of steps, when it was: `after the last step`. Null elsewhere.
 """
 
@@ -153,6 +155,7 @@ def growing_sites(
         first_step=pl.lit(int(steps[0])),
         last_step=pl.lit(int(steps[-1])),
         held_by=pl.lit(None, dtype=pl.String),
+        viewed_share=pl.lit(None, dtype=pl.Float64),
         phase=pl.lit(None, dtype=pl.String),
     )
     return found.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA), groups.height

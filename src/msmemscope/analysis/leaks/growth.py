@@ -206,7 +206,7 @@ def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame,
     alive = alive.join(filling, on=GROWN_KEY, how="anti", maintain_order="left")
     order = ["slope_bytes_per_step", "last_bytes", "site_path", "device", "pool"]
     sites = (
-        grown.drop("held_by")
+        grown.drop("held_by", "viewed_share")
         .join(held, on=GROWN_KEY, how="left")
         .filter(~pl.col("held_by").fill_null("").str.contains(GRADIENT))
         .select(GROWTH_SCHEMA.names())

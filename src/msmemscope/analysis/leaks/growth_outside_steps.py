@@ -65,7 +65,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
         held = main_holders(lasting, holders, GROWN_KEY).filter(~pl.col("held_by").str.contains(_OF_NO_VARIABLE))
         sums = lasting.group_by(GROWN_KEY).agg(left_bytes=pl.col("size").sum())
         grown = (
-            grown.drop("held_by", "phase")
+            grown.drop("held_by", "viewed_share", "phase")
             .join(held, on=GROWN_KEY)
             .join(sums, on=GROWN_KEY)
             .filter(2 * pl.col("left_bytes") >= pl.col("last_bytes"))

@@ -148,6 +148,7 @@ LEAK_SITE_SCHEMA: Final = pl.Schema(
         "peak_without_bytes": pl.Int64(),
         "byte_seconds": pl.Float64(),
         "held_by": pl.String(),
+        "viewed_share": pl.Float64(),
         "kept_bytes": pl.Int64(),
         "kept_blocks": pl.Int64(),
         "expected_bytes": pl.Int64(),
@@ -168,6 +169,8 @@ leaking_steps: different steps whose blocks leaked. judged_steps: steps from the
 peak_without_bytes: the pool's peak without the leaked blocks of this site; null where it does not leak, and beyond the
     largest sites.
 held_by: the holder of most of its leaked blocks with a known holder, `recording.holders`; null if none is known.
+viewed_share: the part of those blocks that tensors of the program have: the rest is kept by their views alone. Null where
+    it is not known, or half and more.
 kept_*, expected_*, long_lived_*: its blocks of these fates. longest_life: step ends that a long-lived block outlived.
 """
 

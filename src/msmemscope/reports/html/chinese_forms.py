@@ -289,6 +289,9 @@ CHINESE_FORMS: Final = {
     "Workspace: an operator asked for {size} more of workspace than any before it{said}": (
         "工作区: 一个算子请求的工作区比之前任何算子多 {size}{said}"
     ),
+    "The program has views of [less than ]{number} % of this memory, and each keeps its whole block. Keep copies: view.clone().": (
+        "程序只持有这些内存[不到 ] {number} % 的视图, 而每个视图都保留整个内存块。请保存副本: view.clone()。"
+    ),
     "Model too large: weights and buffers alone come to {size}{said}": "模型过大: 仅权重和缓冲区就有 {size}{said}",
     "Batch jump: step {first} had asked for {size} at the operator where step {last} had {other}, {number} times as much{said}": (
         "批次突增: 在同一算子处, 第 {first} 步已请求 {size}, 第 {last} 步为 {other}, 是其 {number} 倍{said}"
