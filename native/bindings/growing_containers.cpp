@@ -1,5 +1,8 @@
 #include "growing_containers.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -289,9 +292,9 @@ int call_look(void* /*unused*/) {
 }
 
 bool ask_for_look() noexcept {
-    // Python allows this without the GIL, which threads do not have while they free a tensor. But it must know the
-    // thread.
-    if (PyGILState_GetThisThreadState() == nullptr) {
+    // With the GIL the interpreter is not about to end, and no other thread forks. Torch frees tensors without it: the
+    // main thread may ask all the same, as it evaluates Python code next, and no interpreter ends before that.
+    if (PyGILState_Check() == 0 && (syscall(SYS_gettid) != getpid() || PyGILState_GetThisThreadState() == nullptr)) {
         return false;
     }
     if (!is_asked.exchange(true) && Py_AddPendingCall(&call_look, nullptr) != 0) {

@@ -292,9 +292,10 @@ NB_MODULE(_native, module) {
     module.def("imply_step", &imply_step, nb::arg("is_optimizer"), nb::arg("device"),
                "A step seems to have ended. False if steps of this source are not wanted any more.");
     module.def("steps_are_ranges", &steps::are_ranges, "Whether ranges \"step start\" are this program's steps.");
-    module.def("note_holder", &note_holder, nb::arg("address"), nb::arg("chain"), nb::arg("viewed_bytes"),
-               "Records what refers to the live block that contains an address, and how much of it tensors have (0: not "
-               "known, or most). False if none is recorded.");
+    module.def(
+        "note_holder", &note_holder, nb::arg("address"), nb::arg("chain"), nb::arg("viewed_bytes"),
+        "Records what refers to the live block that contains an address, and how much of it tensors have (0: not "
+        "known, or most). False if none is recorded.");
     module.def("recorded_live_blocks", &recorded_live_blocks,
                nb::sig("def recorded_live_blocks() -> list[tuple[int, int, int]]"),
                "Blocks that are alive and have a record: address, bytes, sequence number.");

@@ -1,7 +1,5 @@
 #include "core/observe/container_looks.h"
 
-#include <time.h>
-
 #include <atomic>
 
 #include "core/writer/append.h"
@@ -27,14 +25,7 @@ void await_no_more() noexcept {
     if (process_state == nullptr) {
         return;
     }
-    process_state->container_look_ns.store(0);
-    // The interpreter may end when this returns. Whoever asks takes next to no time; a thread that is held up must not
-    // hold up the program for long.
-    constexpr int kMostWaits = 100;
-    for (int wait = 0; process_state->asking_for_look.load() != 0 && wait < kMostWaits; ++wait) {
-        const timespec pause{0, 1'000'000};
-        nanosleep(&pause, nullptr);
-    }
+    process_state->container_look_ns.store(0, std::memory_order_release);
 }
 
 void ask_if_due(std::uint64_t now_ns) noexcept {
@@ -43,12 +34,10 @@ void ask_if_due(std::uint64_t now_ns) noexcept {
     if (due == 0 || now_ns < due) {
         return;
     }
-    process_state->asking_for_look.fetch_add(1);
     std::uint64_t none = 0;
     if (due_ns.compare_exchange_strong(due, 0) && !awaited.load(std::memory_order_relaxed)()) {
         due_ns.compare_exchange_strong(none, due);  // unless another one is awaited by now
     }
-    process_state->asking_for_look.fetch_sub(1);
 }
 
 void ask_now() noexcept {

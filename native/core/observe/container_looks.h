@@ -5,6 +5,8 @@
 // to look.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -26,8 +28,8 @@ struct Container {
 };
 
 #pragma GCC visibility push(default)
-// ask is called when a sample is taken or a block ends that much later, inside of the allocator, until it returns true:
-// it may do next to nothing. A forked child awaits nothing.
+// ask is called when a sample is taken, or a block ends on the main thread, that much later, inside of the allocator,
+// until it returns true: it may do next to nothing. A forked child awaits nothing.
 void await(std::uint64_t delay_ns, bool (*ask)() noexcept) noexcept;
 void await_no_more() noexcept;
 
@@ -35,13 +37,16 @@ void await_no_more() noexcept;
 bool note(const Container& container) noexcept;
 #pragma GCC visibility pop
 
+// The thread that evaluates what the interpreter is asked to call. Others leave the asking to it.
+inline bool is_main_thread() noexcept { return thread_handle.thread_id == static_cast<std::uint32_t>(getpid()); }
+
 // To be called with the time where a sample is taken.
 void ask_if_due(std::uint64_t now_ns) noexcept;
 // To be called with the number of each block that ends: the clock is read for one in a few. They are a prime number, as
-// events come in groups: of two for each block, say. Tensors are allocated without the GIL, and mostly freed with it.
+// events come in groups: of two for each block, say.
 inline void ask_at_some(std::uint64_t number) noexcept {
     constexpr std::uint64_t kOneIn = 61;
-    if (__builtin_expect(number % kOneIn == 1, 0)) {
+    if (__builtin_expect(number % kOneIn == 1, 0) && is_main_thread()) {
         ask_if_due(clock_ns());
     }
 }

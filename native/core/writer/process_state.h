@@ -142,7 +142,6 @@ struct ProcessState {
     std::atomic<bool> is_near_limit;               // of its control group
     std::atomic<std::uint64_t> own_figure_ns;      // when the next figure of own memory is due
     std::atomic<std::uint64_t> container_look_ns;  // when the next look is due; 0: none is awaited
-    std::atomic<std::uint32_t> asking_for_look;    // threads that are just asking for it
     alignas(kSharedLines) std::atomic<std::uint8_t> host_filter[kHostFilterBytes];
 };
 

@@ -118,11 +118,12 @@ class ContainerLooks:
     def _time_has_passed(self) -> None:
         if self._limit_ms() > 0 and monotonic_ns() >= self._next_ns:
             self.look()
-            if self._follow_up is not None:
+            if self._follow_up is not None and not _native.is_within_torch():
                 self._follow_up()
         else:
             self._await()
-        if self._check is not None:
+        # Between two instructions of Python code that torch has called, torch may hold locks.
+        if self._check is not None and not _native.is_within_torch():
             self._check()
 
     def _look(self, limit_ns: int, *, process_ends: bool) -> None:

@@ -36,13 +36,16 @@ class HolderSearch:
     Args:
         limit_ms: Milliseconds of processor time.
         process_ends: As `SearchRoots` takes it.
+        follows_graphs: Whether to look into graphs of autograd. Each node has a lock, which a backward pass holds while
+            it calls Python code: nobody may wait for it between any two instructions.
     """
 
-    def __init__(self, limit_ms: int, *, process_ends: bool = False) -> None:
+    def __init__(self, limit_ms: int, *, process_ends: bool = False, follows_graphs: bool = True) -> None:
         limit_ns = limit_ms * _NANOSECONDS_PER_MS
         self._until = thread_time_ns() + limit_ns
         self._named_until = self._until + limit_ns // _SHARE_OF_NAMES
         self._roots = SearchRoots(process_ends=process_ends)
+        self._follows_graphs = follows_graphs
         self._filled_places: dict[int, int] = {}
         self._tensor = sys.modules["torch"].Tensor
         self._address_of = storage_address_function()
@@ -83,7 +86,7 @@ class HolderSearch:
         found = [(address, text) for address, text in named if text]
         if is_complete:
             self._add_up_views(tensors, wanted)
-        if missing:
+        if missing and self._follows_graphs:
             behind = self._behind(tensors, missing)
             for path in _native.paths_to(tree, set(behind)):
                 reached = behind[id(path[-1])]
@@ -91,7 +94,7 @@ class HolderSearch:
                     found.extend((address, with_end(text, suffix)) for address, suffix in reached.items())
                 missing -= reached.keys()
                 del path
-        if is_worth(missing) and is_complete and self._left_ns() > 0:
+        if self._follows_graphs and is_worth(missing) and is_complete and self._left_ns() > 0:
             found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
         del tensors, tree, roots
         return list(dict.fromkeys(found))

@@ -60,6 +60,7 @@ class HolderSearches:
 
     def begin_anew(self) -> None:
         """Nothing has happened yet: a process that is forked has a log and steps of its own."""
+        self._is_looking = False
         self._steps = 0
         self._next = _FIRST_SEARCH
         self._after_warm_up = 0
@@ -82,7 +83,7 @@ class HolderSearches:
     def time_has_passed(self) -> None:
         """A while of the run is over; never raises."""
         if self._steps == 0 and not _is_failing() and monotonic_ns() >= self._rests_until_ns:
-            self._run_ended(process_ends=False)
+            self._run_ended(process_ends=False, follows_graphs=False)
 
     def collection_stops(self) -> None:
         """Collection ends, and may begin again; never raises."""
@@ -93,19 +94,23 @@ class HolderSearches:
         """The process ends; never raises."""
         self._run_ended(process_ends=True)
 
-    def _run_ended(self, *, process_ends: bool) -> None:
+    def _run_ended(self, *, process_ends: bool, follows_graphs: bool = True) -> None:
         if self._steps > _WARM_UP_STEPS + 1:
             self._look(self._after_warm_up, self._latest_ends[0], least=1, process_ends=process_ends)
         elif self._steps == 0:
             end = _native.next_sequence()
             middle = self._begin + (end - self._begin) // 2
-            self._look(middle, end, least=_LEAST_REST, process_ends=process_ends)
+            self._look(middle, end, least=_LEAST_REST, process_ends=process_ends, follows_graphs=follows_graphs)
 
-    def _look(self, after: int, before: int, least: int, *, process_ends: bool = False) -> None:
+    def _look(
+        self, after: int, before: int, least: int, *, process_ends: bool = False, follows_graphs: bool = True
+    ) -> None:
         """Look for what holds blocks that were allocated between two events, if they have become more."""
         limit_ms = self._limit_ms()
-        if limit_ms <= 0 or "torch" not in sys.modules:
+        # Collection may stop on another thread while this one looks.
+        if self._is_looking or limit_ms <= 0 or "torch" not in sys.modules:
             return
+        self._is_looking = True
         was_enabled = gc.isenabled()
         gc.disable()
         began_ns = thread_time_ns()
@@ -126,7 +131,8 @@ class HolderSearches:
                 return
             self._outlived = size
             blocks.sort(key=lambda block: -block[1])
-            search = HolderSearch(limit_ms * (_TIMES_AT_END if process_ends else 1), process_ends=process_ends)
+            limit_ms *= _TIMES_AT_END if process_ends else 1
+            search = HolderSearch(limit_ms, process_ends=process_ends, follows_graphs=follows_graphs)
             _record({block[0]: block for block in (*blocks[:_LARGEST], *outlived)}, search)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             _native.note_fact("unobserved.holders", f"{type(error).__name__}: {error}")
@@ -134,6 +140,7 @@ class HolderSearches:
             self._rests_until_ns = monotonic_ns() + _PAUSE * (thread_time_ns() - began_ns)
             if was_enabled:
                 gc.enable()
+            self._is_looking = False
 
 
 def _is_failing() -> bool:

@@ -26,7 +26,8 @@ def note_bytes_to_come(number: int, kind: str) -> None:
     found = _outermost_move(sys._getframe(1))  # noqa: SLF001 - documented, and the only way to the caller
     if found is None:
         return
-    bytes_to_come = _bytes_elsewhere(found.f_locals.get("self"), kind, _dtype_of(found.f_locals.get("fn")))
+    values = dict(_native.frame_locals(found))
+    bytes_to_come = _bytes_elsewhere(values.get("self"), kind, _dtype_of(values.get("fn")))
     if bytes_to_come:
         _native.note_fact(TO_COME_FACT, f"{_native.next_sequence()} {number} {bytes_to_come}")
 
@@ -57,7 +58,7 @@ def _bytes_elsewhere(module: Any, kind: str, dtype: Any) -> int:
     waiting, met = [module], set()
     while waiting:
         one = waiting.pop()
-        if id(one) in met or not isinstance(one, torch.nn.Module):
+        if id(one) in met or not issubclass(type(one), torch.nn.Module):
             continue
         met.add(id(one))
         own = one.__dict__
