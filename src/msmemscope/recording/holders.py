@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.events import EventKind
 from msmemscope.model.holders import BEFORE_BOUND, BOUNDED_INDEX, IN_CYCLE
+from msmemscope.recording.holder_events import holder_events
 from msmemscope.recording.once_per_recording import once_per_recording
 from msmemscope.units import format_bytes
 
@@ -38,13 +38,7 @@ def block_holders(recording: Recording) -> pl.DataFrame:
     As a process ends, its functions have ended, and what their variables held is in cycles at most. So such a cycle
     does not count where an earlier search has found a variable that leads to an object of this kind.
     """
-    names = recording.strings.select(name_id="id", held_by="text")
-    found = (
-        recording.events.filter(pl.col("kind") == EventKind.HOLDER)
-        .select("name_id", "sequence", "attribute_id", malloc_sequence="extra")
-        .join(names, on="name_id", how="inner", maintain_order="left")
-        .join(recording.attributes.select("attribute_id", "viewed_bytes"), on="attribute_id", how="left")
-    )
+    found = holder_events(recording)
     ended = recording.steps["end_sequence"].max()
     if isinstance(ended, int):
         found = _without_late_cycles(found, ended)
