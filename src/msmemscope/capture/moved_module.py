@@ -53,7 +53,7 @@ def _bytes_elsewhere(module: Any, kind: str, dtype: Any) -> int:
     """The bytes of all tensors below a module that are not on a device of a kind, each once; asks no code of the program."""
     import torch
 
-    plain = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    plain = (torch.Tensor, torch.nn.Parameter)
     seen: dict[int, int] = {}
     waiting, met = [module], set()
     while waiting:

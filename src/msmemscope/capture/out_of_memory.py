@@ -100,13 +100,13 @@ def _memory_ran_out(device: int, size_bytes: int, _total: int, _free: int) -> No
                 with_stacks=True,
                 extra=config.oom_top,
             )
-        note_bytes_to_come(number, accelerators.kind)
         record_figures(number, accelerators.figures(device), OOM_SNAPSHOT_AFTER_NAME, with_stacks=True)
         if module_labels.is_on:
             module_labels.find_all()
             module_labels.look()
             label_saved_tensors()
         record_holders_at_failure(config.holder_time)
+        note_bytes_to_come(number, accelerators.kind)
     except Exception as error:  # noqa: BLE001 - see above
         warn_once(f"no snapshot of the state after an allocation failed: {type(error).__name__}: {error}")
     finally:
