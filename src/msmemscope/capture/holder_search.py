@@ -84,8 +84,6 @@ class HolderSearch:
         del paths
         missing = wanted.keys() - {address for address, _ in named}
         found = [(address, text) for address, text in named if text]
-        if is_complete:
-            self._add_up_views(tensors, wanted)
         if missing and self._follows_graphs:
             behind = self._behind(tensors, missing)
             for path in _native.paths_to(tree, set(behind)):
@@ -96,6 +94,8 @@ class HolderSearch:
                 del path
         if self._follows_graphs and is_worth(missing) and is_complete and self._left_ns() > 0:
             found.extend(self._in_cycles(roots, missing, {id(tensor) for tensor in tensors}))
+        if is_complete:
+            self._add_up_views(tensors, wanted)
         del tensors, tree, roots
         return list(dict.fromkeys(found))
 

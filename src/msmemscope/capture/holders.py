@@ -75,7 +75,8 @@ class HolderSearches:
         end = _native.next_sequence()
         if self._steps == _WARM_UP_STEPS:
             self._after_warm_up = end
-            self._outlived = 0  # what was found while there were no steps is no measure for them
+            # A search while there were no steps is no measure for those at steps, and must not put them off.
+            self._outlived = self._rests_until_ns = 0
         self._latest_ends = (self._latest_ends[1], end)
         if self._steps >= self._next and monotonic_ns() >= self._rests_until_ns:
             self._next = 2 * self._steps
