@@ -119,9 +119,10 @@ _TEXTS = _PROGRAMS | {
     ),
     "sampled, sampled:SIZE (1KiB to 1GiB), all or off": "sampled、sampled:SIZE（1KiB 至 1GiB）、all 或 off",
     "The limit of a search for holders of leaked memory, in milliseconds of processor time. Where memory outlives "
-    "steps, searches are made at step 4, at one twice as far and so on, and at the end. The last one may take four "
+    "steps, searches are made at step 4, at one twice as far and so on, and at the end. A program without steps is searched "
+    "now and then while it runs. The last search may take four "
     "times as long. Names of the findings may take half as long again. The last look at containers that grow has the same limit. 0: none.": (
-        "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4 步、其后每次约两倍远的一步和结束时查找。最后一次最多可用四倍的时间。为找到的内容命名时，最多再用一半的时间。结束时对增长容器的检查也受此限制。0 表示不查找。"
+        "查找谁持有泄漏的内存最多可以用多长时间，以毫秒处理器时间计；当内存存活超过 step 时，在第 4 步、其后每次约两倍远的一步和结束时查找。没有 step 的程序在运行期间不时查找。最后一次最多可用四倍的时间。为找到的内容命名时，最多再用一半的时间。结束时对增长容器的检查也受此限制。0 表示不查找。"
     ),
     "a number from 0 to 600000": "0 至 600000 的数",
     "When the program has ended, in whatever way, also write each capture as one compact file to this place for all hosts. "

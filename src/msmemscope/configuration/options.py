@@ -245,7 +245,8 @@ OPTIONS: tuple[Option, ...] = (
         "holder-time",
         OptionGroup.COLLECT,
         "The limit of a search for holders of leaked memory, in milliseconds of processor time. Where memory outlives "
-        "steps, searches are made at step 4, at one twice as far and so on, and at the end. The last one may take four "
+        "steps, searches are made at step 4, at one twice as far and so on, and at the end. A program without steps is searched "
+        "now and then while it runs. The last search may take four "
         "times as long. Names of the findings may take half as long again. The last look at containers that grow has the same limit. 0: none.",
         "MS",
         f"a number from 0 to {MAXIMUM_HOLDER_TIME_MS}",
