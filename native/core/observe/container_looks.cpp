@@ -22,10 +22,14 @@ void await(std::uint64_t delay_ns, bool (*ask)() noexcept) noexcept {
 }
 
 void await_no_more() noexcept {
-    if (process_state == nullptr) {
-        return;
+    if (process_state != nullptr) {
+        process_state->container_look_ns.store(0, std::memory_order_release);
     }
-    process_state->container_look_ns.store(0, std::memory_order_release);
+}
+
+bool is_due(std::uint64_t now_ns) noexcept {
+    const std::uint64_t due = process_state->container_look_ns.load(std::memory_order_acquire);
+    return due != 0 && now_ns >= due;
 }
 
 void ask_if_due(std::uint64_t now_ns) noexcept {
@@ -34,9 +38,9 @@ void ask_if_due(std::uint64_t now_ns) noexcept {
     if (due == 0 || now_ns < due) {
         return;
     }
-    std::uint64_t none = 0;
-    if (due_ns.compare_exchange_strong(due, 0) && !awaited.load(std::memory_order_relaxed)()) {
-        due_ns.compare_exchange_strong(none, due);  // unless another one is awaited by now
+    // Behind the asking another look may be awaited, or none any more: that stays.
+    if (awaited.load(std::memory_order_relaxed)()) {
+        due_ns.compare_exchange_strong(due, 0, std::memory_order_acq_rel);
     }
 }
 

@@ -29,7 +29,7 @@ struct Container {
 
 #pragma GCC visibility push(default)
 // ask is called when a sample is taken, or a block ends on the main thread, that much later, inside of the allocator,
-// until it returns true: it may do next to nothing. A forked child awaits nothing.
+// until it returns true: it may do next to nothing. Two threads may call it at once. A forked child awaits nothing.
 void await(std::uint64_t delay_ns, bool (*ask)() noexcept) noexcept;
 void await_no_more() noexcept;
 
@@ -40,14 +40,18 @@ bool note(const Container& container) noexcept;
 // The thread that evaluates what the interpreter is asked to call. Others leave the asking to it.
 inline bool is_main_thread() noexcept { return thread_handle.thread_id == static_cast<std::uint32_t>(getpid()); }
 
+bool is_due(std::uint64_t now_ns) noexcept;
 // To be called with the time where a sample is taken.
 void ask_if_due(std::uint64_t now_ns) noexcept;
 // To be called with the number of each block that ends: the clock is read for one in a few. They are a prime number, as
 // events come in groups: of two for each block, say.
 inline void ask_at_some(std::uint64_t number) noexcept {
     constexpr std::uint64_t kOneIn = 61;
-    if (__builtin_expect(number % kOneIn == 1, 0) && is_main_thread()) {
-        ask_if_due(clock_ns());
+    if (__builtin_expect(number % kOneIn == 1, 0)) {
+        const std::uint64_t now_ns = clock_ns();
+        if (__builtin_expect(is_due(now_ns), 0) && is_main_thread()) {  // which is a system call
+            ask_if_due(now_ns);
+        }
     }
 }
 // The next one is due at the next sample.

@@ -116,6 +116,8 @@ class ContainerLooks:
             _native.await_container_look(pause_ns, self._time_has_passed)
 
     def _time_has_passed(self) -> None:
+        if self._has_ended:
+            return  # it was asked for before
         if self._limit_ms() > 0 and monotonic_ns() >= self._next_ns:
             self.look()
             if self._follow_up is not None and not _native.is_within_torch():

@@ -40,6 +40,8 @@ _LEAST_REST = 8
 """Blocks that must be left of the second half of a program without steps."""
 _PAUSE = 50
 """After a search, the next step or `stop()` that searches comes after so many times what that took."""
+_MOST_WHILE_RUNNING_MS = 100
+"""The limit of a search in a program without steps: a request may wait for it."""
 _SMALL_VIEW = 2
 """Tensors that have less than one in so many of the bytes of a block are worth noting: the rest is of no use."""
 _LEAST_UNREACHED = 1 / 16
@@ -134,6 +136,8 @@ class HolderSearches:
             self._outlived = size
             blocks.sort(key=lambda block: -block[1])
             limit_ms *= _TIMES_AT_END if process_ends else 1
+            if not follows_graphs:
+                limit_ms = min(limit_ms, _MOST_WHILE_RUNNING_MS)
             search = HolderSearch(limit_ms, process_ends=process_ends, follows_graphs=follows_graphs)
             _record({block[0]: block for block in (*blocks[:_LARGEST], *outlived)}, search)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like

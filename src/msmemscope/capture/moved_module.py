@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from msmemscope import _native
@@ -43,10 +44,9 @@ def _outermost_move(frame: FrameType | None) -> FrameType | None:
 
 def _dtype_of(convert: Any) -> Any:
     """The type that tensors of floating point are converted to, if they are: a variable of the function in `to`."""
-    code, cells = getattr(convert, "__code__", None), getattr(convert, "__closure__", None)
-    if code is None or not cells or "dtype" not in code.co_freevars:
+    if type(convert) is not FunctionType or "dtype" not in convert.__code__.co_freevars:
         return None
-    return cells[code.co_freevars.index("dtype")].cell_contents
+    return (convert.__closure__ or ())[convert.__code__.co_freevars.index("dtype")].cell_contents
 
 
 def _bytes_elsewhere(module: Any, kind: str, dtype: Any) -> int:
@@ -61,7 +61,7 @@ def _bytes_elsewhere(module: Any, kind: str, dtype: Any) -> int:
         if id(one) in met or not issubclass(type(one), torch.nn.Module):
             continue
         met.add(id(one))
-        own = one.__dict__
+        own = object.__getattribute__(one, "__dict__")
         for tensor in (*own.get("_parameters", {}).values(), *own.get("_buffers", {}).values()):
             if type(tensor) in plain and tensor.device.type != kind:
                 is_converted = dtype is not None and (tensor.is_floating_point() or tensor.is_complex())

@@ -183,9 +183,9 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         .sort(["size", "alike"], descending=[True, False])
         .unique(key, keep="first", maintain_order=True)
         .with_columns(
-            viewed_share=pl.when(2 * pl.col("of_views") > pl.col("known")).then(
-                pl.col("viewed_bytes") / pl.col("of_views")
-            )
+            viewed_share=pl.when(
+                2 * pl.col("of_views") > pl.col("known"), 2 * pl.col("viewed_bytes") < pl.col("of_views")
+            ).then(pl.col("viewed_bytes") / pl.col("of_views"))
         )
         .select(*key, "held_by", "viewed_share")
     )

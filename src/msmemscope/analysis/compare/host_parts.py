@@ -46,7 +46,11 @@ def compare_host_parts(base: HostLedger, other: HostLedger, names: Mapping[str, 
     lines = _differences([base.lines.with_columns(pl.col("site").replace(names)), other.lines], ["what", "site"])
     made = parts.join(lines, left_on="part", right_on="what", how="left", suffix="_of_line", maintain_order="left")
     share = pl.col("difference_bytes_of_line") / pl.col("difference_bytes")
-    most = made.filter(share >= _LEAST_OF_DIFFERENCE).sort(share, descending=True).unique("part", keep="first")
+    most = (
+        made.filter(pl.col("difference_bytes") != 0, share >= _LEAST_OF_DIFFERENCE)
+        .sort(share, descending=True)
+        .unique("part", keep="first")
+    )
     return parts.join(most.select("part", "site"), on="part", how="left", maintain_order="left").cast(HOST_PART_SCHEMA)
 
 

@@ -328,10 +328,9 @@ def pool_saving(
     largest = np.argsort(-held, kind="stable")[:MOST_LINES]
     largest = largest[held[largest] > 0]
     by_line = is_absence[np.argsort(line, kind="stable")]
-    after = np.cumsum(np.bincount(line))
-    absences = [
-        by_line[begin:end] for begin, end in zip((after - np.bincount(line))[largest], after[largest], strict=True)
-    ]
+    counts = np.bincount(line)
+    after = np.cumsum(counts)
+    absences = [by_line[begin:end] for begin, end in zip((after - counts)[largest], after[largest], strict=True)]
     saved = [
         use.peak_bytes - _peak_without_line(use, sizes[chosen], begins[chosen], ends[chosen]) for chosen in absences
     ]
