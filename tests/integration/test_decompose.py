@@ -77,6 +77,14 @@ def test_frozen_layers_and_labels(output: Path) -> None:
         assert found["HOST@program"] == sum(total(run.report[part]) for part in held)
 
 
+def test_weights_within_the_rest_after_a_long_look(output: Path) -> None:
+    """The end of a first step is no time to rest: short programs end before the rest does."""
+    run = run_observed([SOURCES / "decompose_after_a_long_look.py"], DECOMPOSE, output=output)
+    assert run.returncode == 0, run.stderr
+    found = node_bytes(decompose_capture(run.capture), 1, Pool.HOST)
+    assert found["HOST@model@weight"] == int(run.report["weights"])
+
+
 def test_nothing_of_it_without_being_asked(output: Path) -> None:
     """No labels are recorded, no owner is in the dump, and the summary has no section."""
     run = run_observed_with_results([SOURCES / "decompose_frozen.py", "cpu"], output=output)

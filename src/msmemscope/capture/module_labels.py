@@ -43,6 +43,8 @@ _LONGEST_EASE_S: Final = 10.0
 _FIRST_OPERATORS: Final = 8
 _LAST_OPERATORS: Final = 4096
 """While modules are new there is a look after so many operators, then after twice as many, and so on."""
+_MOST_LOOKS_WITHOUT_REST: Final = 8
+"""Where steps end, new modules are looked at so often without a rest before: short programs end before a rest does."""
 _OPERATORS_BETWEEN: Final = 16
 """Operators between two questions whether a look is due."""
 _LONGEST_PATH: Final = 126
@@ -69,6 +71,7 @@ class ModuleLabels:
         self._cost_s = 0.0
         self._operators = 0
         self._next_operators = _FIRST_OPERATORS
+        self._looks_without_rest = 0
         self._has_failed = False
 
     def enable(self) -> None:
@@ -164,6 +167,14 @@ class ModuleLabels:
         else:
             self.look_if_due()
         return _OPERATORS_BETWEEN
+
+    def step_ends(self) -> None:
+        """Look at all modules, if there are new ones and that did not happen too often, or if a look is due."""
+        if self._changed_s > self._looked_s and self._looks_without_rest < _MOST_LOOKS_WITHOUT_REST:
+            self._looks_without_rest += 1
+            self.look()
+        else:
+            self.look_if_due()
 
     def look_if_due(self) -> None:
         """Look at all modules, if there are new ones, or if it costs little beside the time since the last look."""

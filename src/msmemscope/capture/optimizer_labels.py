@@ -38,8 +38,8 @@ class OptimizerLabels:
             when_imported("torch", self._enable)
 
     def look(self) -> None:
-        """Label what modules and optimizers of the program hold now, if that costs little beside the time since then."""
-        module_labels.look_if_due()
+        """Label what modules and optimizers of the program hold where a step ends, if that costs little."""
+        module_labels.step_ends()
         own_optimizers.look_if_due()
 
     def disable(self) -> None:
@@ -86,7 +86,7 @@ def _label_before_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
 
 def _label_after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
     try:
-        module_labels.look_if_due()
+        module_labels.step_ends()
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 label_storages(parameter, module_labels.text_of(parameter))
