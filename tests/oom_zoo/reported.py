@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+from collections import deque
 
 import torch
 import torch.utils.checkpoint
@@ -296,3 +297,16 @@ def model_left_in_evaluation() -> None:
                 model(torch.zeros(512, 1024, device=DEVICE))
             if is_applied("free what earlier steps freed"):
                 model.train()
+
+
+def replay_buffer_on_the_device() -> None:
+    """Transitions of a buffer of limited size lie on the device, which is full before the buffer is."""
+    model = _layers(4, 512)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    transitions: deque[torch.Tensor] = deque(maxlen=32 if is_applied("bound the cache") else 400)
+    for step in range(300):
+        for _ in range(1 + step % 2):
+            transitions.append(torch.zeros(1024, 512, device=DEVICE))  # CAUSE bounded container
+        model(torch.cat([transitions[0], transitions[-1]])).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()

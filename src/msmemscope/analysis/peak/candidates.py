@@ -46,7 +46,8 @@ _LEAST_MODEL_SHARE: Final = 1 / 4
 """Of all models: the least share of the one that is being made, or of an earlier one, where there are two."""
 LEAST_JUMP: Final = 1.2
 """A step that needs more needs at least so many times as much as the good step."""
-
+_ABOUT_AS_LARGE: Final = 3 / 4
+"""Of the largest line of a step: lines with so much are about as large."""
 _LEAST_STEPLESS_JUMP: Final = 4
 """The same where there are no steps, and by line: requests of a line differ between the layers of a model."""
 _FEWEST_EARLIER: Final = 3
@@ -220,7 +221,8 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         if comparison.ratio < LEAST_JUMP:
             return None
         rest = comparison.need_bytes - step.least_need_bytes
-        cause, site = _jump(step), _most_of_own(step)
+        cause = _jump(step)
+        site = _line_of(step, cause)
         if cause is Cause.MORE_BLOCKS:
             # Beside the most that the good step had, which it may have had later.
             grown = comparison.failing_own_bytes + rest - max(usual_bytes, comparison.good_bytes)
@@ -231,19 +233,34 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
-    site = _most_of_own(step)
     cause, grown = _jump(step), own - usual_bytes
+    site = _line_of(step, cause)
     if cause is Cause.MORE_BLOCKS and step.request_bytes >= own / 2:
         return None  # there is one block more
     held_by = _holder_of_more(step, grown) if cause is Cause.MORE_BLOCKS else ""
     return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by)
 
 
-def _most_of_own(step: FailingStep) -> str:
-    """Return the line with most of the failing step's blocks, the request among them."""
-    request = pl.DataFrame({"site": [step.site], "size": [step.request_bytes]}, schema_overrides={"size": pl.Int64})
-    own = step.own.select("site", pl.col("size").cast(pl.Int64))
-    return most_of(pl.concat([own, request]), "site") or step.site
+def _line_of(step: FailingStep, cause: Cause) -> str:
+    """Return the line with most of the failing step's blocks, the request among them.
+
+    Of a batch that jumped, all layers have results that are about as large: the first of them shows where it comes from.
+    """
+    request = pl.DataFrame(
+        {"site": [step.site], "size": [step.request_bytes], "malloc_sequence": [step.sequence]},
+        schema={"site": pl.String(), "size": pl.Int64(), "malloc_sequence": step.own.schema["malloc_sequence"]},
+    )
+    own = step.own.select("site", pl.col("size").cast(pl.Int64), "malloc_sequence")
+    lines = (
+        pl.concat([own, request])
+        .drop_nulls("site")
+        .group_by("site")
+        .agg(pl.col("size").sum(), pl.col("malloc_sequence").min())
+        .sort("size", "site", descending=[True, False])
+    )
+    if cause is Cause.BATCH_JUMP:
+        lines = lines.filter(pl.col("size") >= _ABOUT_AS_LARGE * pl.col("size").max()).sort("malloc_sequence")
+    return str(lines["site"][0]) or step.site
 
 
 def _holder_of_more(step: FailingStep, grown_bytes: int) -> str:

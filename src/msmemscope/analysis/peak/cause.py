@@ -13,7 +13,8 @@ would free:
 
 Candidates after which the step finishes come before those after which it does not. Of the first, kept memory comes
 before the rest: it grows until memory runs out, so that the next steps would fail. Memory since the last good step
-comes before gaps, unless the step finishes with it once they are closed. Within these, more bytes come first.
+comes before gaps, unless the step finishes with it once they are closed. So does a container that the program bounds, if there
+is no room for a full one. Any other comes last, because its entries may be needed. Within these, more bytes come first.
 
 Two causes are known without bytes. One is a free block that the allocator did not look for again (`refusal`). The other
 is memory of the host that the driver refused to pin.
@@ -40,7 +41,7 @@ from msmemscope.analysis.peak.cause_words import (
 from msmemscope.analysis.peak.comparison import FailingStep, StepComparison
 from msmemscope.analysis.peak.figures import MemoryFigures, failure_of, memory_figures
 from msmemscope.analysis.peak.gaps import gaps_candidate, returnable_candidate
-from msmemscope.analysis.peak.kept import kept_candidates
+from msmemscope.analysis.peak.kept import bounded_candidate, kept_candidates
 from msmemscope.analysis.peak.refusal import Refusal, find_refusal
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     kept, recent = (
         [_judged(one, figures) for one in some] for some in (kept_candidates(step), candidates_by_use(step))
     )
+    bounded = next((_judged(one, figures) for one in (bounded_candidate(step),) if one is not None), None)
     holes = gaps_candidate(step, figures, gaps)
     closable = staying = None
     outside: list[Candidate] = []
@@ -178,12 +180,16 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
     enough: list[Candidate | None] = [
         one for one in recent if one.is_enough and not (closable and _fits(one, figures, closable))
     ]
+    is_filling = bounded is not None and bounded.is_enough and bounded.need_bytes > step.least_need_bytes
+    if bounded is not None and is_filling and not (closable and _fits(bounded, figures, closable)):
+        enough = enough or [bounded]
     tiers = (
         [returnable_candidate(step, figures, gaps)],
         _by_bytes(one for one in kept if one.is_enough),
         _named_first([*(enough or [closable]), *outside]),
+        [bounded] if bounded is not None and bounded.is_enough else [],
         [closable, staying if figures.is_room else None, _rest(figures, step.site)],
-        _by_bytes([*kept, *recent, holes]),
+        _by_bytes([*kept, *recent, holes, bounded]),
     )
     first, *others = (one for tier in tiers for one in tier if one is not None)
     least = max(figures.in_use_bytes, step.request_bytes) * _LEAST_SHOWN

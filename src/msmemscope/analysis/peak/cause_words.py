@@ -68,6 +68,7 @@ class Cause(str, Enum):
     FAILED_ATTEMPT = "kept by an exception", Remedy.LEAVE_EXCEPTION
     CYCLES = "reference cycles", Remedy.COLLECT_GARBAGE, "leaks"
     KV_CACHE = "KV cache", Remedy.BOUND_CACHE, "growth"
+    BOUNDED = "bounded container", Remedy.BOUND_CACHE
     BATCH_JUMP = "batch jump", Remedy.SMALLER_BATCH
     MORE_BLOCKS = "more blocks than before", Remedy.FEWER_BLOCKS
     OPTIMIZER_STATE = "optimizer state", Remedy.LIGHTER_OPTIMIZER, "decompose"
@@ -108,6 +109,7 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.FAILED_ATTEMPT: "An exception keeps the variables of a failed attempt: {size}{blocks}{share}{needed}.",
     Cause.CYCLES: "Reference cycles: {size}{blocks} wait for the garbage collector{share}{needed}.",
     Cause.KV_CACHE: "KV cache: caches grew by {size} over the steps that had ended{needed}.",
+    Cause.BOUNDED: "Bounded container: {size}{blocks} are entries of one that the program bounds{share}.",
     Cause.BATCH_JUMP: "Batch jump: {size} more than the same lines had asked for before{needed}.",
     Cause.MORE_BLOCKS: (
         "More blocks than before: {size} more than an earlier step ever had, in blocks that are mostly no larger{needed}."
@@ -173,6 +175,7 @@ _LIMIT_OR_QUOTA: Final = (
 )
 _LOADED: Final = "Checkpoint: {size} that were loaded are still there beside what was made of them{needed}."
 _LOADING: Final = "Checkpoint: what is loaded takes {size} beside what is there already{needed}."
+_FILLING: Final = "Bounded container: the entries that it takes come to {size}{needed}."
 _GRAPH: Final = "Kept: {size}{blocks} are in a graph that grew, and wait for its backward pass{share}{needed}."
 _UNUSED_GAP: Final = (
     "The cause is unknown: a gap of {largest_gap} in the pool's reserve would have held {request}, but was not used: it may belong to "
@@ -206,6 +209,9 @@ _ADVICE: Final[dict[Cause, str]] = {
     Cause.KV_CACHE: (
         "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache. If cat() makes it longer, allocate it "
         "once: cat() needs the old and the new one at a time."
+    ),
+    Cause.BOUNDED: (
+        "Lower the bound of the container, keep its entries on the host (.cpu()), or count a full one where the batch is chosen."
     ),
     Cause.BATCH_JUMP: (
         "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
@@ -344,6 +350,8 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         sentence = _JUMP_AT_OPERATOR if comparison.is_same_operator else _JUMP_BEHIND_STEP
     elif first.is_loaded:
         sentence = _LOADED if first.held_by else _LOADING
+    elif first.cause is Cause.BOUNDED and not first.block_count:
+        sentence = _FILLING
     elif first.cause is Cause.KEPT and first.held_by.endswith(AUTOGRAD_GRAPH):
         sentence = _GRAPH
     elif first.cause is Cause.LIMIT and figures.limit:

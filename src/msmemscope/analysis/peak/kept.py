@@ -32,8 +32,9 @@ from msmemscope.analysis.peak.candidates import (
     is_of_optimizer,
 )
 from msmemscope.analysis.peak.cause_words import Cause
+from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.holders import GRADIENT, HANDLED_EXCEPTION, IN_CYCLE, TRACEBACK
-from msmemscope.recording.holders import container_of, filling_blocks, main_holder
+from msmemscope.recording.holders import container_of, filling_blocks, filling_containers, main_holder
 from msmemscope.recording.timeline import MemoryUse
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ _LEAST_RISING: Final = 3 / 4
 _LEAST_OF_MOST: Final = 3 / 4
 """Of the most that the lines of kept blocks ever had in use: lines that give back half of it only leave gaps."""
 _LEAST_OF_IN_USE: Final = 1 / 8
-"""Of the bytes in use: fewer results of the last step are no cause."""
+"""Of the bytes in use: fewer results of the last step, or entries of a bounded container, are no cause."""
 _LEAST_OF_ALL: Final = 1 / 2
 """Of the bytes in use, that a container has which became fuller unevenly."""
 _THIRDS: Final = 3
@@ -90,6 +91,30 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     growing = [*_over_steps(rest, step), *_within_stretch(rest, step)]
     yield from growing or [*_in_container(rest, step)] or _of_last_step(rest, step)
+
+
+def bounded_candidate(step: FailingStep) -> Candidate | None:
+    """Return the largest container that the program bounds, with its entries from before the failing step.
+
+    It is no growth, and its entries may all be needed. It is named beside causes, and where there is no other. Entries to
+    come count too.
+    """
+    held = step.alive.filter(
+        filling_blocks(step.alive) & (pl.col("malloc_sequence") < step.begin) & _is_collected(step)
+    )
+    held = held.with_columns(key=container_of(pl.col("held_by")))
+    key = most_of(held, "key")
+    blocks = held.filter(pl.col("key") == key)
+    size = int(blocks["size"].sum())
+    if not key or size < _LEAST_OF_IN_USE * step.in_use_bytes:
+        return None
+    to_come = 0
+    for filling in filling_containers(blocks)[:1]:
+        one = size // filling.entries
+        # A bound above the bytes of an entry may be one in bytes.
+        to_come = one * (filling.most - filling.entries) if filling.most < one else 0
+    found = candidate_of(Cause.BOUNDED, blocks, step, to_come)
+    return dataclasses.replace(found, need_bytes=found.need_bytes + to_come)
 
 
 def _outliving(step: FailingStep) -> pl.DataFrame:

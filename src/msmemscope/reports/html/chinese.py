@@ -284,6 +284,7 @@ CHINESE_TEXTS: Final = {
     # --- why memory ran out, and what to do
     "leak": "泄漏",
     "KV cache": "KV 缓存",
+    "bounded container": "有上限的容器",
     "batch jump": "批次突增",
     "more blocks than before": "内存块比之前多",
     "Something outside of Python keeps it: torch.autocast keeps converted weights until its context ends (cache_enabled=False), and "
@@ -353,6 +354,9 @@ CHINESE_TEXTS: Final = {
     "Bound the cache: a shorter context, fewer sequences at once, a paged or quantized cache. If cat() makes it longer, allocate it "
     "once: cat() needs the old and the new one at a time.": (
         "限制缓存: 更短的上下文, 更少的并发序列, 分页或量化的缓存。如果用 cat() 加长缓存, 请一次分配好: cat() 同时需要旧的和新的缓存。"
+    ),
+    "Lower the bound of the container, keep its entries on the host (.cpu()), or count a full one where the batch is chosen.": (
+        "降低容器的上限, 把其中的元素放在主机 (.cpu()), 或在确定批次时把装满的容器计算在内。"
     ),
     "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it.": (
         "把批次或其序列长度降到之前各步的水平; 或分批累积梯度。"

@@ -262,6 +262,10 @@ CHINESE_FORMS: Final = {
     "Kept: the program had collected {size}[ in {count} blocks] that no step needs[ ({number} % of what was in use)]{said}": "保留: 程序收集了任何步都不需要的 {size}[, {count} 个内存块][ (占使用量的 {number} %)]{said}",
     "An exception keeps the variables of a failed attempt: {size}[ in {count} blocks][ ({number} % of what was in use)]{said}": "异常保留了失败的尝试中的变量: {size}[, {count} 个内存块][ (占使用量的 {number} %)]{said}",
     "Reference cycles: {size}[ in {count} blocks] wait for the garbage collector[ ({number} % of what was in use)]{said}": "循环引用: {size}[, {count} 个内存块][ (占使用量的 {number} %)] 等待垃圾回收{said}",
+    "Bounded container: {size}[ in {count} blocks] are entries of one that the program bounds[ ({number} % of what was in use)]{said}": (
+        "有上限的容器: 程序设定了上限的容器中的元素占用 {size}[, {count} 个内存块][ (占使用量的 {number} %)]{said}"
+    ),
+    "Bounded container: the entries that it takes come to {size}{said}": "有上限的容器: 装满时元素共占用 {size}{said}",
     "{size} in {count} blocks": "{count} 个内存块, 共 {size}",
     "Second model: another model beside this one has {size}{said}": "第二个模型: 除此模型外另一个模型占用 {size}{said}",
     "More blocks than before: {size} more than an earlier step ever had, in blocks that are mostly no larger{said}": (
