@@ -61,7 +61,9 @@ OF_EACH_RUN: Final = (
     "*byte_seconds",
     # Numbers of events: modules are looked at as often as it costs little, and what they hold then gets labels in between.
     "*sequence",
-    "*.findings/allocation_id",
+    "leaks.slow_leaks.blocks",
+    "*.recent_since",
+    "*allocation_id",
     "*.findings/interval_begin",
     "*.findings/interval_end",
     # Who runs it: the main thread has the number of its process.
@@ -70,6 +72,8 @@ OF_EACH_RUN: Final = (
     "*native_stack_id",
     # How full the machine was.
     "oom.failures[[]0].state.*",
+    "*.cause.figures.machine_free_bytes",
+    "*.cause.figures.process_bytes",
     "oom.failures[[]0].cause.figures.device_used_bytes",
     "oom.failures[[]0].cause.sentence",
     "peak.devices[[]0].cause.figures.device_used_bytes",
