@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -132,8 +133,7 @@ class Place:
             raise NotAFunctionError(text)
         else:
             wrapper = self._wrapped(self._raw)
-            # Callables of other kinds are not bound to an instance, unlike our function.
-            is_bound = not isinstance(self._owner, type) or hasattr(type(self._raw), "__get__")
+            is_bound = not isinstance(self._owner, type) or _becomes_method(self._raw)
             self._attribute = wrapper if is_bound else staticmethod(wrapper)
         self._wrapper = wrapper
         setattr(self._owner, self._name, self._attribute)
@@ -314,6 +314,14 @@ class _Snapshots:
                 self._take_snapshot(moment)
             except Exception as error:  # noqa: BLE001 - the program goes on
                 self._place.complain("snapshots", error)
+
+
+def _becomes_method(value: Any) -> bool:
+    """Whether an attribute of a class is bound to an instance, as our function in its place is."""
+    if isinstance(value, functools.partial):
+        # Python 3.13 has a `__get__` that warns of the change of 3.14, and binds nothing.
+        return sys.version_info >= (3, 14)
+    return hasattr(type(value), "__get__")
 
 
 def _with_results(place: Place, function: Callable[..., Any]) -> Callable[..., Any]:
