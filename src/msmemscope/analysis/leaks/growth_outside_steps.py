@@ -63,12 +63,15 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
             left, on="malloc_sequence", how="semi"
         )
         held = main_holders(lasting, holders, GROWN_KEY).filter(~pl.col("held_by").str.contains(_OF_NO_VARIABLE))
-        sums = lasting.group_by(GROWN_KEY).agg(left_bytes=pl.col("size").sum())
+        sums = lasting.group_by(GROWN_KEY).agg(left_bytes=pl.col("size").sum(), left_blocks=pl.len())
         grown = (
             grown.drop("held_by", "viewed_share", "phase")
             .join(held, on=GROWN_KEY)
             .join(sums, on=GROWN_KEY)
-            .filter(2 * pl.col("left_bytes") >= pl.col("last_bytes"))
+            # What is joined on the line of its parts is as large as these, and one block.
+            .filter(
+                2 * pl.col("left_bytes") >= pl.col("last_bytes"), 2 * pl.col("left_blocks") >= pl.col("last_blocks")
+            )
             .with_columns(phase=pl.lit(phase))
         )
         rows.append(grown.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA))

@@ -3,5 +3,5 @@ import msmemscope, torch
 torch.set_num_threads(1)
 net = torch.nn.Linear(64, 64); kept = {}
 for epoch in range(2):
-    with torch.no_grad(): kept[epoch] = torch.cat([net(torch.randn(256, 64)) for _ in range(64)])
+    with torch.no_grad(): kept[epoch] = torch.cat([*map(net, map(torch.randn, [256] * 64, [64] * 64))])
     msmemscope.step()
