@@ -61,9 +61,9 @@ def _alone() -> Iterator[object]:
             yield pytest.param(program, place, id=name, marks=marks)
 
 
-ATTEMPTS: Final = 5
+ATTEMPTS: Final = 10
 LOST_POOL: Final = ("Invalid thread pool", "terminate called recursively")
-"""Torch aborts with this in some children of a fork, with the tool and without it: such a run is made again.
+"""Torch aborts with this in some children of a fork, with the tool and without it: such a program is run again.
 
 Where two threads abort at once, nothing says why.
 """
@@ -122,11 +122,14 @@ def _together(families: tuple[str, ...], place: Place) -> list[Program]:
 @functools.cache
 def _seen(families: tuple[str, ...], place: Place, options: tuple[str, ...] | None) -> dict[str, running.Seen]:
     """The results of the programs with torch of some families, in one run; bare if options are None."""
-    for attempt in range(ATTEMPTS):
+    seen: dict[str, running.Seen] = {}
+    missing = _together(families, place)
+    for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory() as scratch:
             folder = _folder(Path(scratch), "bare" if options is None else "run0")
-            seen = running.see_together(_together(families, place), place, folder, options)
-        if attempt + 1 == ATTEMPTS or not any(text in one.stderr for one in seen.values() for text in LOST_POOL):
+            seen |= running.see_together(missing, place, folder, options)
+        missing = [one for one in missing if any(text in seen[one.command[-1]].stderr for text in LOST_POOL)]
+        if not missing:
             break
     return seen
 
