@@ -11,6 +11,8 @@ Six kinds, each of blocks that are alive at the failure:
   results of an evaluation, graphs that are kept, and one tensor that is joined again and again. After good steps it
   must be more than the last of them had of its own at its highest.
 
+A container that the program bounds is none of these, and a candidate of its own.
+
 The observed process found the holders of blocks by following references when the allocation failed.
 """
 
