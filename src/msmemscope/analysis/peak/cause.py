@@ -172,6 +172,7 @@ def _ranked(step: FailingStep, figures: MemoryFigures, gaps: Fragmentation | Non
         # The collected memory may be all that the program works with: it would fit without the limit.
         least_kept = figures.in_use_bytes * _LEAST_OF_LIMITED
         kept = [one for one in kept if one.cause is not Cause.KEPT or one.freed_bytes >= least_kept]
+        bounded = bounded if bounded is not None and bounded.freed_bytes >= least_kept else None
     else:
         closable = holes if holes is not None and holes.is_enough else None
         # Gaps that no setting closes are no room.
