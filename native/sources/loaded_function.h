@@ -3,32 +3,53 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "interpose/patcher.h"
 
 namespace msmemscope {
 
-template <typename Function>
+// Names: versions of the library may have the function under different names. The first one that is there is taken.
+template <typename Function, std::size_t Names = 1>
 class LoadedFunction {
 public:
-    explicit constexpr LoadedFunction(const char* name) : name_(name) {}
+    template <typename... Name>
+    explicit constexpr LoadedFunction(Name... names) : names_{names...} {
+        static_assert(sizeof...(names) == Names);
+    }
+
     // Null if no loaded library has it. Then it is searched for ever more rarely, because that is slow.
     Function* get() noexcept {
-        Function* function = function_.load(std::memory_order_relaxed);
-        if (__builtin_expect(function != nullptr, 1)) {
-            return function;
-        }
-        const std::uint32_t misses = misses_.fetch_add(1, std::memory_order_relaxed);
-        if ((misses & (misses - 1)) == 0) {
-            function = reinterpret_cast<Function*>(find_function(name_));
-            function_.store(function, std::memory_order_relaxed);
-        }
-        return function;
+        Function* const function = function_.load(std::memory_order_relaxed);
+        return __builtin_expect(function != nullptr, 1) ? function : search();
     }
 
 private:
-    const char* name_;
+    // Only a search that has ended is a miss: threads that come while another one searches need the function, too.
+    Function* search() noexcept {
+        std::uint32_t misses = misses_.load(std::memory_order_relaxed);
+        if (!is_power_of_two(misses)) {
+            misses = misses_.fetch_add(1, std::memory_order_relaxed) + 1;
+            if (!is_power_of_two(misses)) {
+                return nullptr;
+            }
+        }
+        for (const char* const name : names_) {
+            auto* const function = reinterpret_cast<Function*>(find_function(name));
+            if (function != nullptr) {
+                function_.store(function, std::memory_order_relaxed);
+                return function;
+            }
+        }
+        misses_.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+    }
+
+    // Or zero.
+    static constexpr bool is_power_of_two(std::uint32_t number) noexcept { return (number & (number - 1)) == 0; }
+
+    const char* names_[Names];
     std::atomic<Function*> function_{nullptr};
     std::atomic<std::uint32_t> misses_{0};
 };

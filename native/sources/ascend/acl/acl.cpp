@@ -1,9 +1,7 @@
 #include "sources/ascend/acl/acl.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdio>
-#include <iterator>
 
 #include "core/writer/keep_errno.h"
 #include "core/writer/recorder.h"
@@ -19,56 +17,11 @@ namespace {
 // Devices that were noted as used.
 std::atomic<bool> noted_devices[format::kDevicesPerKind];
 
-// A function that different versions of CANN have under different names.
-struct Candidate {
-    const char* function;
-    bool counts_visible_devices;  // false: its numbers are the driver's
-};
-
-constexpr Candidate kGetDevice[] = {{"aclrtGetDeviceImpl", true}, {"aclrtGetDevice", true}, {"rtGetDevice", false}};
-constexpr Candidate kStreamGetId[] = {{"aclrtStreamGetIdImpl", true}, {"aclrtStreamGetId", true}};
-
-// The first of several candidates that is loaded. A search that finds none is repeated ever more rarely, because it is
-// slow and the libraries may still come.
-template <std::size_t Count>
-class Lookup {
-public:
-    explicit constexpr Lookup(const Candidate (&candidates)[Count]) : candidates_(candidates) {}
-
-    // Null if none is loaded.
-    void* get(bool& counts_visible_devices) noexcept {
-        const int known = found_.load(std::memory_order_acquire);
-        if (known >= 0) {
-            counts_visible_devices = candidates_[known].counts_visible_devices;
-            return function_.load(std::memory_order_relaxed);
-        }
-        const std::uint32_t misses = misses_.fetch_add(1, std::memory_order_relaxed);
-        if ((misses & (misses - 1)) != 0) {
-            return nullptr;
-        }
-        const KeepErrno keep_errno;
-        for (std::size_t index = 0; index < Count; ++index) {
-            void* const function = find_function(candidates_[index].function);
-            if (function != nullptr) {
-                function_.store(function, std::memory_order_relaxed);
-                found_.store(static_cast<int>(index), std::memory_order_release);
-                counts_visible_devices = candidates_[index].counts_visible_devices;
-                return function;
-            }
-        }
-        return nullptr;
-    }
-
-private:
-    const Candidate (&candidates_)[Count];
-    std::atomic<void*> function_{nullptr};
-    std::atomic<int> found_{-1};
-    std::atomic<std::uint32_t> misses_{0};
-};
-
 LoadedFunction<const char*()> soc_name("aclrtGetSocName");
-Lookup<std::size(kGetDevice)> device_lookup(kGetDevice);
-Lookup<std::size(kStreamGetId)> stream_lookup(kStreamGetId);
+// These count the devices that the program sees, and rtGetDevice counts those of the driver.
+LoadedFunction<int(std::int32_t*), 2> get_visible_device("aclrtGetDeviceImpl", "aclrtGetDevice");
+LoadedFunction<int(std::int32_t*)> get_driver_device("rtGetDevice");
+LoadedFunction<int(void*, std::int32_t*), 2> get_stream_id("aclrtStreamGetIdImpl", "aclrtStreamGetId");
 
 void record_system_event(format::EventKind kind) noexcept {
     const KeepErrno keep_errno;
@@ -129,8 +82,8 @@ constexpr Hook kHookList[] = {
 const HookTable kHooks = table_of(kHookList);
 
 int current_device() noexcept {
-    bool counts_visible_devices = false;
-    const auto get_device = reinterpret_cast<int (*)(std::int32_t*)>(device_lookup.get(counts_visible_devices));
+    const auto get_visible = get_visible_device.get();
+    const auto get_device = get_visible != nullptr ? get_visible : get_driver_device.get();
     if (get_device == nullptr) {
         return -1;
     }
@@ -140,12 +93,11 @@ int current_device() noexcept {
     if (get_device(&device) != 0 || device < 0) {
         return -1;
     }
-    return counts_visible_devices ? physical_device(device) : device;
+    return get_visible != nullptr ? physical_device(device) : device;
 }
 
 std::int32_t current_stream_id(void* stream) noexcept {
-    bool ignored = false;
-    const auto get_id = reinterpret_cast<int (*)(void*, std::int32_t*)>(stream_lookup.get(ignored));
+    const auto get_id = get_stream_id.get();
     if (get_id == nullptr) {
         return -1;
     }
