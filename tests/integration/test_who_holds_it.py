@@ -7,11 +7,14 @@ import re
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from msmemscope.analysis.leaks.overview import find_leaks
 from msmemscope.formats.reading import load
 from msmemscope.model.events import EventKind
+from msmemscope.model.holders import HANDLED_EXCEPTION
+from msmemscope.recording.holder_events import holder_events
 from msmemscope.recording.holders import block_holders
 from msmemscope.recording.recording import StepSource
 from tests.integration.test_integrations_trainers import needs_transformers
@@ -278,3 +281,38 @@ def test_what_stands_in_for_a_traceback_is_not_asked(tmp_path: Path) -> None:
     assert set(block_holders(load(run.capture.directory))["held_by"]) <= {
         f"__main__.kept[{place}]" for place in range(40)
     }
+
+
+@pytest.mark.slow
+def test_a_step_that_ends_with_an_error(tmp_path: Path) -> None:
+    """The error is on its way through the model, and has the variables of the call: it is no holder of what is needed."""
+    program = tmp_path / "fails_in_step_four.py"
+    program.write_text(
+        "import torch\n"
+        "class Decoder(torch.nn.Module):\n"
+        "    def forward(self, call):\n"
+        "        before = torch.ones(5000)\n"
+        "        kept.append(torch.ones(4000))\n"
+        "        if call == CALLS:\n"
+        "            raise ValueError(call)\n"
+        "        return before.sum()\n"
+        "kept, CALLS = [], 4\n"
+        "decoder = Decoder()\n"
+        "try:\n"
+        "    for call in range(1, 9):\n"
+        "        decoder(call)\n"
+        "except ValueError as error:\n"
+        "    CALLS = 0\n"
+        "    for call in range(4):\n"
+        "        decoder(call + 1)\n",
+        encoding="utf-8",
+    )
+    run = run_observed([program], output=tmp_path / "output")
+    assert run.returncode == 0, run.stderr
+    recording = load(run.capture.directory)
+    (of_error,) = (
+        holder_events(recording).filter(pl.col("held_by").str.starts_with(HANDLED_EXCEPTION)).iter_rows(named=True)
+    )
+    # Only while the program handles it, in steps that end well.
+    assert of_error["held_by"] == f"{HANDLED_EXCEPTION} -> forward.before"
+    assert of_error["sequence"] > recording.steps["end_sequence"][4]

@@ -98,7 +98,8 @@ class ImpliedSteps:
 
     Args:
         device: The device that has the events of steps.
-        ended: Called after each step that was recorded. If marks end the steps, also after those of an optimizer.
+        ended: Called after each step that was recorded. If marks end the steps, also after those of an optimizer. Not
+            after one that ended with an error: its functions still have their variables, and the error has them too.
     """
 
     def __init__(self, device: Callable[[], int], ended: Callable[[], None]) -> None:
@@ -174,11 +175,11 @@ class ImpliedSteps:
             return True
         return not _has_optimizer()
 
-    def _module_ends(self, module: Any) -> None:
+    def _module_ends(self, module: Any, has_raised: bool) -> None:  # noqa: FBT001 - called by position, each step
         if self._modules.is_turn(module, _known_by(module)):
-            self._end_step(is_optimizer=False)
+            self._end_step(is_optimizer=False, has_raised=has_raised)
 
-    def _end_step(self, *, is_optimizer: bool) -> None:
+    def _end_step(self, *, is_optimizer: bool, has_raised: bool = False) -> None:
         is_recorded = _native.imply_step(is_optimizer, self._device())
         # Marks are made outside Python: that an optimizer has stepped is what Python can know of their steps.
         if not is_recorded and not (is_optimizer and _native.steps_are_ranges()):
@@ -186,7 +187,7 @@ class ImpliedSteps:
                 self._remove_optimizer_hooks()
             else:
                 self._outermost.end()
-        elif self._is_wanted:
+        elif self._is_wanted and not has_raised:
             self._ended()
 
 

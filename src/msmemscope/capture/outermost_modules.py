@@ -36,10 +36,10 @@ class OutermostModules:
 
     Args:
         is_wanted: Asked before each of those calls. Once it says no, there are no more hooks.
-        ended: Called with the module after each call, also after one that raised.
+        ended: Called with the module after each call, and with whether the call raised.
     """
 
-    def __init__(self, is_wanted: Callable[[], bool], ended: Callable[[Any], None]) -> None:
+    def __init__(self, is_wanted: Callable[[], bool], ended: Callable[[Any, bool], None]) -> None:
         self._is_wanted = is_wanted
         self._ended = ended
         self._of_thread = _OfThread()
@@ -98,7 +98,7 @@ class OutermostModules:
                     return
             of_thread.open += 1
 
-        def ends(module: Any, _inputs: Any, _output: Any) -> None:
+        def ends(module: Any, _inputs: Any, output: Any) -> None:
             if is_compiling():
                 return
             if of_thread.open == 0:
@@ -106,7 +106,7 @@ class OutermostModules:
                 return
             of_thread.open -= 1
             if of_thread.open == 0 and self._is_on:
-                self._ended(module)
+                self._ended(module, _has_raised(output))
 
         return begins, ends
 
@@ -129,7 +129,7 @@ class OutermostModules:
         self._take_away()
         return True
 
-    def _call_ended(self, module: Any) -> None:
+    def _call_ended(self, module: Any, output: Any) -> None:
         """The module for which the global hooks were taken away has run."""
         if get_ident() != self._thread:
             self._calls_overlap = True
@@ -142,7 +142,7 @@ class OutermostModules:
             of_module["_forward_hooks_always_called"].pop(_KEY, None)
         if self._is_on:
             self._put_back()
-            self._ended(module)
+            self._ended(module, _has_raised(output))
 
     def _hide_from_compiled_modules(self, is_compiling: Callable[[], bool]) -> None:
         """A compiled module warns where it finds global hooks. It is to find those of the program only."""
@@ -167,16 +167,21 @@ class OutermostModules:
 class _EndOfCall:
     """The hook of one module, for one call."""
 
-    def __init__(self, ended: Callable[[Any], None]) -> None:
+    def __init__(self, ended: Callable[[Any, Any], None]) -> None:
         self._ended = ended
 
-    def __call__(self, module: Any, _inputs: Any, _output: Any) -> None:
-        self._ended(module)
+    def __call__(self, module: Any, _inputs: Any, output: Any) -> None:
+        self._ended(module, output)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy of the module may be made meanwhile, or after an interruption. It gets a hook that does nothing, and
         # that can be read where there is no msmemscope.
         return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def _has_raised(output: Any) -> bool:
+    """Whether the call of a module hands an error on: then its hooks get no output. The program may handle one meanwhile."""
+    return output is None and exc_info()[0] is not None
 
 
 def _places_of(handle: Any) -> Iterator[tuple[dict[Any, Any], Any, Any]]:

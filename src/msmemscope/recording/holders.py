@@ -31,17 +31,39 @@ _BRACKETS: Final = r"\[[^\[\]]*\]"
 _INDEX: Final = re.compile(r"\[[^\[\]]*\]|\d+")
 
 
-@once_per_recording
 def block_holders(recording: Recording) -> pl.DataFrame:
-    """Return the chain that was found last for each block, of HOLDER_SCHEMA.
+    """Return the chain that was found last for each block, of HOLDER_SCHEMA."""
+    return _one_of_each(_found(recording))
+
+
+def block_holders_at(recording: Recording, failure: int) -> pl.DataFrame:
+    """Return the chain of each block where an allocation failed, of HOLDER_SCHEMA.
+
+    A search follows each failure. Later ones see the error of the failure as a holder, so they count only for blocks that
+    none before has found.
+
+    Args:
+        recording: Of a process.
+        failure: Sequence number of the event.
+    """
+    found = _found(recording)
+    after = found.filter(pl.col("sequence") > failure)
+    return _one_of_each(pl.concat([found.filter(pl.col("sequence") <= failure), after.reverse()]))
+
+
+@once_per_recording
+def _found(recording: Recording) -> pl.DataFrame:
+    """All chains that were found, in order, with `sequence`.
 
     As a process ends, its functions have ended, and what their variables held is in cycles at most. So such a cycle
     does not count where an earlier search has found a variable that leads to an object of this kind.
     """
     found = holder_events(recording)
     ended = recording.steps["end_sequence"].max()
-    if isinstance(ended, int):
-        found = _without_late_cycles(found, ended)
+    return _without_late_cycles(found, ended) if isinstance(ended, int) else found
+
+
+def _one_of_each(found: pl.DataFrame) -> pl.DataFrame:
     return found.unique("malloc_sequence", keep="last", maintain_order=True).select(HOLDER_SCHEMA.names())
 
 

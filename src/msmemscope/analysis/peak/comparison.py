@@ -20,7 +20,7 @@ from msmemscope.model.moved_module import bytes_to_come
 from msmemscope.model.pools import Pool
 from msmemscope.recording.call_sites import STACK_COLUMNS, call_sites, failing_call_site
 from msmemscope.recording.failed_allocations import failed_attempts
-from msmemscope.recording.holders import block_holders
+from msmemscope.recording.holders import block_holders_at
 from msmemscope.recording.operators import NOWHERE, find_operators
 from msmemscope.recording.step_bounds import StepBounds, process_steps, with_steps
 from msmemscope.recording.timeline import MemoryUse, blocks_in_use
@@ -181,7 +181,7 @@ class FailingStep:
         """Python stacks by their ids."""
         self.stack = self.texts.get(failure["python_stack_id"], "")
         self.alive = blocks_in_use(self.blocks, self.sequence).join(
-            block_holders(recording), on="malloc_sequence", how="left", maintain_order="left"
+            block_holders_at(recording, self.sequence), on="malloc_sequence", how="left", maintain_order="left"
         )
         """With `held_by`, null where that is not known."""
         self.own = self.alive.filter(pl.col("malloc_sequence") >= self.begin)
