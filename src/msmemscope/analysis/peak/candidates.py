@@ -17,6 +17,7 @@ from msmemscope.analysis.peak.figures import most_of
 from msmemscope.model.caching_allocator import segment_bytes
 from msmemscope.model.pools import Pool
 from msmemscope.recording.holders import container_of, main_holder
+from msmemscope.recording.source_lines import blamed_frame, site_text, stack_frames
 from msmemscope.recording.timeline import blocks_in_use
 
 if TYPE_CHECKING:
@@ -199,7 +200,9 @@ def _model(step: FailingStep) -> Candidate | None:
             # Its bytes still to come are taken for those of a model as large as the first.
             to_come = int(models["size"].sum()) - 2 * int(own["size"].sum())
             second = dataclasses.replace(second, need_bytes=step.in_use_bytes + max(to_come, step.request_bytes))
-        return second if is_second else None
+        first = models.filter(pl.col("malloc_sequence") < step.begin)
+        text = step.stack if is_request else step.texts.get(_main_stack(own), "")
+        return dataclasses.replace(second, site=_line_apart(text, first, step) or second.site) if is_second else None
     if not is_request:
         return None
     model_bytes += (step.bytes_to_come or step.request_bytes) - step.request_bytes
@@ -210,6 +213,24 @@ def _model(step: FailingStep) -> Candidate | None:
     if min(earlier.freed_bytes, model_bytes - earlier.freed_bytes) >= _LEAST_MODEL_SHARE * model_bytes:
         return earlier
     return Candidate(Cause.MODEL_TOO_LARGE, model_bytes, step.site, need, models.height, is_whole=is_whole)
+
+
+def _main_stack(blocks: pl.DataFrame) -> int:
+    sums = blocks.group_by("python_stack_id").agg(pl.col("size").sum())
+    return int(sums.sort("size", "python_stack_id", descending=[True, False])["python_stack_id"][0]) if len(sums) else 0
+
+
+def _line_apart(text: str, others: pl.DataFrame, step: FailingStep) -> str:
+    """Return the innermost line of a stack that leads to none of the other blocks; empty if its own line is such a one.
+
+    Two models are often made by the same function, and the line that called it tells which one is meant.
+    """
+    stack = stack_frames(text)
+    of_others = {frame for key in others["python_stack_id"].unique() for frame in stack_frames(step.texts.get(key, ""))}
+    if blamed_frame(stack) not in of_others:
+        return ""
+    apart = [frame for frame in stack if frame not in of_others]
+    return site_text(apart) or ""
 
 
 def _more_than_before(step: FailingStep) -> Candidate | None:
