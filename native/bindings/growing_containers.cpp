@@ -12,6 +12,7 @@
 
 #include "core/observe/container_looks.h"
 #include "core/writer/recorder.h"
+#include "own_code.h"
 #include "program_errors.h"
 #include "reference_walk.h"
 
@@ -271,23 +272,25 @@ private:
     std::vector<Large> largest_;
 };
 
-// The function that looks, and whether the interpreter was asked to call it.
+// The function that looks, and whether the interpreter was asked to call it, or does so.
 PyObject* awaited_look = nullptr;
-std::atomic<bool> is_asked{false};
+enum class Call { kNone, kPending, kRunning };
+std::atomic<Call> look_call{Call::kNone};
 
 int call_look(void* /*unused*/) {
-    is_asked.store(false);
+    look_call.store(Call::kRunning);
     PyObject* const look = awaited_look;
-    if (look == nullptr) {
-        return 0;
+    if (look != nullptr) {
+        const OwnCode own_code;
+        Py_INCREF(look);
+        PyObject* const result = PyObject_CallNoArgs(look);
+        Py_DECREF(look);
+        Py_XDECREF(result);
+        if (result == nullptr) {
+            end_exception();
+        }
     }
-    Py_INCREF(look);
-    PyObject* const result = PyObject_CallNoArgs(look);
-    Py_DECREF(look);
-    Py_XDECREF(result);
-    if (result == nullptr) {
-        end_exception();
-    }
+    look_call.store(Call::kNone);
     return 0;
 }
 
@@ -297,8 +300,13 @@ bool ask_for_look() noexcept {
     if (PyGILState_Check() == 0 && (syscall(SYS_gettid) != getpid() || PyGILState_GetThisThreadState() == nullptr)) {
         return false;
     }
-    if (!is_asked.exchange(true) && Py_AddPendingCall(&call_look, nullptr) != 0) {
-        is_asked.store(false);
+    // While one runs, the next one waits for its end: the program must come to its own code between them.
+    Call call = Call::kNone;
+    if (!look_call.compare_exchange_strong(call, Call::kPending)) {
+        return call == Call::kPending;
+    }
+    if (Py_AddPendingCall(&call_look, nullptr) != 0) {
+        look_call.store(Call::kNone);
         return false;
     }
     return true;
@@ -336,7 +344,7 @@ PyObject* growing_containers(PyObject* /*self*/, PyObject* arguments) {
 
 PyObject* forget_containers(PyObject* /*self*/, PyObject* /*arguments*/) {
     looks() = Looks{};
-    is_asked.store(false);
+    look_call.store(Call::kNone);
     Py_RETURN_NONE;
 }
 

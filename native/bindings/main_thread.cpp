@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/stacks/modules.h"
+#include "own_code.h"
 
 namespace nb = nanobind;
 
@@ -15,6 +16,7 @@ namespace {
 // An exception that comes out is that of a signal handler of the program, which ran meanwhile: it goes on to the
 // program.
 int call(void* function) {
+    const OwnCode own_code;
     PyObject* const callable = static_cast<PyObject*>(function);
     PyObject* const result = PyObject_CallNoArgs(callable);
     Py_DECREF(callable);

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.support import tool
+from tests.support.warm import run_observed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,3 +153,41 @@ def test_a_worker_that_copies_by_reading_is_said_to(tmp_path: Path, share: str) 
     assert found is not None, screen
     assert float(found[1]) == pytest.approx(float(run.stdout), rel=0.15)
     assert "held by Scenes.records, from main.scenes (list of list, 100,000 entries" in screen
+
+
+TRACED: Final = """
+import faulthandler, sys, torch
+from msmemscope import _native
+
+faulthandler.dump_traceback_later(60, exit=True)
+looks, seen = [], set()
+
+def nothing():
+    pass
+
+def allocate():
+    for _ in range(300):
+        torch.ones(9)
+
+def look():
+    looks.append(1)
+    if len(looks) < 4:
+        _native.await_container_look(0, look)
+    allocate()
+    nothing()
+
+sys.set{trace}(lambda frame, event, argument: seen.add(frame.f_code.co_name))
+_native.await_container_look(0, look)
+for _ in range(20):
+    allocate()
+sys.set{trace}(None)
+print(len(looks), seen & {{"allocate", "look", "nothing"}})
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("trace", ["profile", "trace"])
+def test_a_look_that_takes_longer_than_the_pause_behind_it(tmp_path: Path, trace: str) -> None:
+    """Under a profiler or debugger of the program, too: it is not told of the look, and the program comes to its end."""
+    run = run_observed(["-c", TRACED.format(trace=trace)], output=tmp_path / "output")
+    assert (run.returncode, run.stdout) == (0, "4 {'allocate'}\n"), run.stderr

@@ -348,7 +348,7 @@ void note_allocation(const void* memory, std::uint64_t bytes, const char* functi
     }
     const std::uint64_t mean = sampler.mean_bytes;
     ProcessState* const state = process_state;
-    if (memory == nullptr || !may_record(state)) {
+    if (memory == nullptr || thread_handle.runs_own_code || !may_record(state)) {
         draw(sampler);
         return;
     }
@@ -471,6 +471,8 @@ void end_host_samples() noexcept {
     host_samples::has_ended.store(true, std::memory_order_relaxed);
     host_samples::is_sampling.store(false, std::memory_order_release);
 }
+
+void set_runs_own_code(bool runs) noexcept { thread_handle.runs_own_code = runs; }
 
 }  // namespace recorder
 }  // namespace msmemscope

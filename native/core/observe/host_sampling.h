@@ -14,6 +14,8 @@ void forget_begin_of_program() noexcept;
 void open_no_log_for_host_samples() noexcept;
 // The program ends. Blocks that are freed from here on are freed because of that, and no such free is recorded.
 void end_host_samples() noexcept;
+// Whether Python code of ours runs on this thread: what it allocates is not sampled.
+void set_runs_own_code(bool runs) noexcept;
 
 #pragma GCC visibility pop
 

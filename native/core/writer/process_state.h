@@ -170,6 +170,8 @@ struct ThreadHandle {
     std::uint32_t labels;
     // Python's garbage collector works on it, having begun by itself.
     bool collects;
+    // Python code of ours runs on it: what it allocates is no host memory of the program.
+    bool runs_own_code;
     FastClock clock;
     NumberLease lease;
 };
