@@ -163,7 +163,12 @@ def test_what_came_before_step_1_is_not_collected(observe: Observe, marks: str) 
     assert messages(capture, EventKind.RANGE_START) == ["step start", "inner 1"]
     assert len(messages(capture, EventKind.MARK)) == 2
     assert check_totals(capture) == 2
-    kinds = events.filter(~pl.col("kind").is_in([EventKind.RESERVED, EventKind.DEVICE_USAGE]))["kind"].to_list()
+    # Figures come when they come, and of host memory every so many bytes, by chance.
+    beside = [kind for kind in EventKind if kind.name.startswith("HOST_")] + [
+        EventKind.RESERVED,
+        EventKind.DEVICE_USAGE,
+    ]
+    kinds = events.filter(~pl.col("kind").is_in(beside))["kind"].to_list()
     alive = shadows(events, EventKind.MALLOC)
     assert alive.filter(pl.col("pool") == int(Pool.HAL)).height > 0
     assert kinds[: alive.height] == [EventKind.MALLOC] * alive.height
