@@ -39,8 +39,8 @@ def block_holders(recording: Recording) -> pl.DataFrame:
 def block_holders_at(recording: Recording, failure: int) -> pl.DataFrame:
     """Return the chain of each block where an allocation failed, of HOLDER_SCHEMA.
 
-    A search follows each failure. Later ones see the error of the failure as a holder, so they count only for blocks that
-    none before has found.
+    A search follows each failure, so the first chain behind it counts; without one, the last before it. Later searches
+    see the error of the failure as a holder.
 
     Args:
         recording: Of a process.
