@@ -111,7 +111,13 @@ void forget_what_is_gone(Table& table) {
 class Look {
 public:
     Look(PyTypeObject* deque, Deadline& deadline, PyObject* roots)
-        : deque_(deque), deadline_(deadline), roots_(roots), sequence_(recorder::next_sequence()) {}
+        : deque_(deque),
+          deadline_(deadline),
+          roots_(roots),
+          sequence_(recorder::next_sequence()),
+          reader_(wanted_, met_, &meet_referred, this) {}
+    Look(const Look&) = delete;
+    Look& operator=(const Look&) = delete;
 
     // What belongs to the program itself is read last: it leads to all modules, and seldom to data that grows. False
     // when the time ran out.
@@ -144,6 +150,7 @@ public:
         };
         std::unordered_map<PyTypeObject*, Count> counts;
         for (std::size_t place = 0; place < met_.size(); ++place) {
+            met_.expect_reading(place + kReadAhead);
             PyTypeObject* const type = Py_TYPE(met_.object(place));
             if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) {
                 ++counts.emplace(type, Count{0, place}).first->second.objects;
@@ -196,17 +203,23 @@ private:
 
     // Reads what was met from a place on, but what goes to `later`. False when the time ran out.
     bool read_from(std::size_t& next, std::vector<std::size_t>* later) {
-        for (; next < met_.size(); ++next) {
+        for (;; ++next) {
+            if (next == met_.size()) {
+                reader_.hand_on();
+            }
+            if (next == met_.size()) {
+                return true;
+            }
             if (deadline_.is_over() || met_.size() >= kMostMet) {
                 return false;
             }
+            met_.expect_reading(next + kReadAhead);
             if (later != nullptr && is_of_program(met_.object(next))) {
                 later->push_back(next);
             } else {
                 read(next);
             }
         }
-        return true;
     }
 
     // A closure has data.
@@ -235,18 +248,14 @@ private:
         }
     }
 
+    static void meet_referred(void* look, PyObject* object, std::size_t from) {
+        static_cast<Look*>(look)->meet(object, from);
+    }
+
     void read(std::size_t place) {
-        if (met_.object(place) == roots_) {
-            return;
+        if (met_.object(place) != roots_) {
+            reader_.read(met_.object(place), place);
         }
-        at_ = place;
-        visit_references(
-            wanted_, met_.object(place),
-            [](void* look, PyObject* referred) {
-                auto* self = static_cast<Look*>(look);
-                self->meet(referred, self->at_);
-            },
-            this);
     }
 
     bool append(PyObject* list, const Growing& one) const {
@@ -266,7 +275,7 @@ private:
     std::uint64_t sequence_;
     Wanted wanted_;
     Met met_;
-    std::size_t at_ = 0;  // the place whose references are being read
+    ReferenceReader reader_;
     std::vector<Growing> containers_;
     std::vector<Growing> classes_;
     std::vector<Large> largest_;

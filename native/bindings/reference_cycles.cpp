@@ -26,21 +26,21 @@ public:
     // False when the time ran out.
     bool read_references(Deadline& deadline) {
         first_.reserve(nodes_.size() + 1);
+        const auto note = [](void* self, PyObject* object, std::size_t /*node*/) {
+            auto* graph = static_cast<Unreached*>(self);
+            const std::size_t other = graph->nodes_.find(object);
+            if (other != kNowhere) {
+                graph->referred_.push_back(static_cast<Node>(other));
+            }
+        };
+        ReferenceReader reader(wanted_, nodes_, note, this);
         for (std::size_t node = 0; node < nodes_.size(); ++node) {
             if (deadline.is_over()) {
                 return false;
             }
             first_.push_back(referred_.size());
-            visit_references(
-                wanted_, nodes_.object(node),
-                [](void* self, PyObject* object) {
-                    auto* graph = static_cast<Unreached*>(self);
-                    const std::size_t other = graph->nodes_.find(object);
-                    if (other != kNowhere) {
-                        graph->referred_.push_back(static_cast<Node>(other));
-                    }
-                },
-                this);
+            reader.read(nodes_.object(node), node);
+            reader.hand_on();
         }
         first_.push_back(referred_.size());
         return true;

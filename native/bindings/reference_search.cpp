@@ -20,7 +20,13 @@ constexpr long long kPathsPerLimit = 4;
 class Walk {
 public:
     Walk(const Wanted& wanted, Deadline& deadline, std::size_t most_paths, std::vector<PyObject*> ignored)
-        : wanted_(wanted), deadline_(deadline), most_paths_(most_paths), ignored_(std::move(ignored)) {}
+        : wanted_(wanted),
+          deadline_(deadline),
+          most_paths_(most_paths),
+          ignored_(std::move(ignored)),
+          reader_(wanted_, met_, &meet_referred, this) {}
+    Walk(const Walk&) = delete;
+    Walk& operator=(const Walk&) = delete;
 
     // False when the time ran out.
     bool follow(PyObject* roots) {
@@ -59,17 +65,23 @@ private:
     static constexpr std::size_t kMostAgain = 1U << 16U;
 
     bool follow_from(std::size_t& next) {
-        for (; next < met_.size(); ++next) {
+        for (;; ++next) {
+            if (next == met_.size()) {
+                reader_.hand_on();
+            }
+            if (next == met_.size()) {
+                return true;
+            }
             if (deadline_.is_over()) {
                 return false;
             }
+            met_.expect_reading(next + kReadAhead);
             if (wanted_.is_late(met_.object(next))) {
                 late_.push_back(next);
             } else {
                 read(next);
             }
         }
-        return true;
     }
 
     bool is_ignored(PyObject* object) const {
@@ -91,19 +103,14 @@ private:
         }
     }
 
+    static void meet_referred(void* walk, PyObject* object, std::size_t from) {
+        static_cast<Walk*>(walk)->meet(object, from);
+    }
+
     void read(std::size_t place) {
-        PyObject* object = met_.object(place);
-        if (is_ignored(object)) {
-            return;
+        if (!is_ignored(met_.object(place))) {
+            reader_.read(met_.object(place), place);
         }
-        at_ = place;
-        visit_references(
-            wanted_, object,
-            [](void* walk, PyObject* referred) {
-                auto* self = static_cast<Walk*>(walk);
-                self->meet(referred, self->at_);
-            },
-            this);
     }
 
     bool append_path(PyObject* paths, std::size_t from, PyObject* last) const {
@@ -119,7 +126,7 @@ private:
     std::size_t most_paths_;
     std::vector<PyObject*> ignored_;
     Met met_;
-    std::size_t at_ = 0;  // the place whose references are being read
+    ReferenceReader reader_;
     std::vector<std::size_t> holders_;
     std::vector<Again> again_;  // what has memory and was met once more
     std::vector<std::size_t> late_;

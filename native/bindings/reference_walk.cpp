@@ -11,14 +11,15 @@ namespace {
 
 constexpr std::size_t kLongestPath = 256;
 
-struct Visitor {
-    const Wanted* wanted;
-    Visit visit;
-    void* context;
-};
+// As PyObject_IS_GC, which is a call.
+bool is_collected(PyObject* object) {
+    PyTypeObject* const type = Py_TYPE(object);
+    return PyType_HasFeature(type, Py_TPFLAGS_HAVE_GC) != 0 &&
+           (type->tp_is_gc == nullptr || type->tp_is_gc(object) != 0);
+}
 
 bool is_followed(const Wanted& wanted, PyObject* object) {
-    if (PyObject_IS_GC(object) != 0) {
+    if (is_collected(object)) {
         return true;
     }
     for (const Wanted::Reference& one : wanted.references) {
@@ -27,33 +28,6 @@ bool is_followed(const Wanted& wanted, PyObject* object) {
         }
     }
     return false;
-}
-
-int visit_one(PyObject* object, void* context) {
-    const auto* visitor = static_cast<const Visitor*>(context);
-    if (object != nullptr && is_followed(*visitor->wanted, object)) {
-        visitor->visit(visitor->context, object);
-    }
-    return 0;
-}
-
-void visit_local(void* context, PyObject* /*name*/, PyObject* value) { visit_one(value, context); }
-
-void visit_by_descriptor(const Wanted& wanted, PyObject* object, Visitor& visitor) {
-    for (const Wanted::Reference& one : wanted.references) {
-        if (PyObject_TypeCheck(object, one.type) == 0) {
-            continue;
-        }
-        PyObject* other =
-            Py_TYPE(one.descriptor)->tp_descr_get(one.descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object)));
-        if (other == nullptr) {
-            PyErr_Clear();
-            continue;
-        }
-        // The object that refers to it keeps it alive.
-        Py_DECREF(other);
-        visit_one(other, &visitor);
-    }
 }
 
 bool read_pairs(PyObject* list, bool (*add)(Wanted&, PyTypeObject*, PyObject*), Wanted& into) {
@@ -172,16 +146,60 @@ bool Wanted::is_wanted(PyObject* object) const {
     return false;
 }
 
-void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void* context) {
-    Visitor visitor{&wanted, visit, context};
+void ReferenceReader::read(PyObject* object, std::size_t place) {
+    place_ = place;
     if (PyFrame_Check(object)) {
-        visit_frame_locals(reinterpret_cast<PyFrameObject*>(object), &visit_local, &visitor);
+        visit_frame_locals(reinterpret_cast<PyFrameObject*>(object), &take_local, this);
     }
-    if (PyObject_IS_GC(object) == 0) {
-        visit_by_descriptor(wanted, object, visitor);
+    if (!is_collected(object)) {
+        take_by_descriptor(object);
     } else if (Py_TYPE(object)->tp_traverse != nullptr && PyObject_GC_IsTracked(object) != 0) {
         // An object that is not tracked refers to no tracked object, or is still being made.
-        Py_TYPE(object)->tp_traverse(object, &visit_one, &visitor);
+        Py_TYPE(object)->tp_traverse(object, &take, this);
+    }
+}
+
+void ReferenceReader::hand_on() {
+    while (handed_on_ != taken_) {
+        hand_on_one(waiting_[handed_on_++ % kMostWaiting]);
+    }
+}
+
+int ReferenceReader::take(PyObject* object, void* reader) {
+    if (object != nullptr) {
+        auto* self = static_cast<ReferenceReader*>(reader);
+        __builtin_prefetch(object);
+        self->met_.expect(object);
+        if (self->taken_ - self->handed_on_ == kMostWaiting) {
+            self->hand_on_one(self->waiting_[self->handed_on_++ % kMostWaiting]);
+        }
+        self->waiting_[self->taken_++ % kMostWaiting] = {object, self->place_};
+    }
+    return 0;
+}
+
+void ReferenceReader::take_local(void* reader, PyObject* /*name*/, PyObject* value) { take(value, reader); }
+
+void ReferenceReader::take_by_descriptor(PyObject* object) {
+    for (const Wanted::Reference& one : wanted_.references) {
+        if (PyObject_TypeCheck(object, one.type) == 0) {
+            continue;
+        }
+        PyObject* other =
+            Py_TYPE(one.descriptor)->tp_descr_get(one.descriptor, object, reinterpret_cast<PyObject*>(Py_TYPE(object)));
+        if (other == nullptr) {
+            PyErr_Clear();
+            continue;
+        }
+        // The object that refers to it keeps it alive.
+        Py_DECREF(other);
+        take(other, this);
+    }
+}
+
+void ReferenceReader::hand_on_one(const Taken& one) {
+    if (is_followed(wanted_, one.object)) {
+        visit_(context_, one.object, one.from);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <Python.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,6 +16,8 @@
 namespace msmemscope {
 
 constexpr std::size_t kNowhere = SIZE_MAX;
+// Places between an object that is read and the one that the processor fetches meanwhile.
+constexpr std::size_t kReadAhead = 8;
 
 // Objects that were met, each with the place of the one it was met from. It is a hash table with open addressing. A
 // process with torch has half a million objects, and allocating a node for each would take more time than following the
@@ -32,8 +35,19 @@ public:
     std::size_t find(PyObject* object) const;
     // False if it was met before.
     bool add(PyObject* object, std::size_t parent);
+    // It is looked for soon.
+    void expect(PyObject* object) const { __builtin_prefetch(&slots_[hash(object)]); }
+    // The one at a place is read soon.
+    void expect_reading(std::size_t place) const {
+        if (place < objects_.size()) {
+            __builtin_prefetch(reinterpret_cast<char*>(objects_[place]) - kCollectorHeadBytes);
+            __builtin_prefetch(objects_[place]);
+        }
+    }
 
 private:
+    static constexpr std::size_t kCollectorHeadBytes = 16;  // before each object
+
     std::size_t hash(PyObject* object) const {
         const auto bits = reinterpret_cast<std::uintptr_t>(object) >> 4U;
         return (bits * 0x9E3779B97F4A7C15ULL >> 20U) & (slots_.size() - 1);
@@ -72,11 +86,44 @@ struct Wanted {
     bool is_wanted(PyObject* object) const;
 };
 
-using Visit = void (*)(void* context, PyObject* object);
+// Reads the references of objects: all that a walk may follow, the local variables of frames among them.
+//
+// They are handed on some references later, in their order. Meanwhile the processor fetches the objects from memory. A
+// walk that looks at each at once spends most of its time in waiting.
+class ReferenceReader {
+public:
+    // Called with an object, and with the place of the one that refers to it.
+    using Visit = void (*)(void* context, PyObject* object, std::size_t from);
 
-// Calls with each object that another one refers to and that a walk may follow, the local variables of frames among
-// them.
-void visit_references(const Wanted& wanted, PyObject* object, Visit visit, void* context);
+    // `met` is where `visit` looks for objects.
+    ReferenceReader(const Wanted& wanted, const Met& met, Visit visit, void* context)
+        : wanted_(wanted), met_(met), visit_(visit), context_(context) {}
+
+    void read(PyObject* object, std::size_t place);
+    // Hands on those that wait.
+    void hand_on();
+
+private:
+    struct Taken {
+        PyObject* object;
+        std::size_t from;
+    };
+    static constexpr std::size_t kMostWaiting = 32;
+
+    static int take(PyObject* object, void* reader);
+    static void take_local(void* reader, PyObject* name, PyObject* value);
+    void take_by_descriptor(PyObject* object);
+    void hand_on_one(const Taken& one);
+
+    const Wanted& wanted_;
+    const Met& met_;
+    Visit visit_;
+    void* context_;
+    std::size_t place_ = 0;  // of the object that is read
+    std::size_t taken_ = 0;
+    std::size_t handed_on_ = 0;
+    std::array<Taken, kMostWaiting> waiting_;  // a ring
+};
 
 class Deadline {
 public:
