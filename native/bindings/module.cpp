@@ -37,6 +37,7 @@
 #include "growing_containers.h"
 #include "interpose/follow.h"
 #include "interpose/patcher.h"
+#include "line_tables.h"
 #include "main_thread.h"
 #include "operator_collector.h"
 #include "packed_block.h"
@@ -345,6 +346,7 @@ NB_MODULE(_native, module) {
     define_block_stack(module);
     define_dump_rows(module);
     define_dump_writing(module);
+    define_line_tables(module);
     define_packed_block(module);
     define_plain_pickle(module);
     define_main_thread(module);

@@ -191,6 +191,8 @@ def _without_larger_steps(grown: pl.DataFrame, placed: pl.DataFrame, blocks: pl.
 
 def _slow_leaks(recording: Recording, grown: pl.DataFrame, blocks: pl.DataFrame, without: SlowLeaks) -> SlowLeaks:
     """Return the answer with the call sites that grow, and the holders of their blocks."""
+    if grown.is_empty():
+        return without
     grows = blocks.join(grown.select(GROWN_KEY), on=GROWN_KEY, how="semi")
     caches, sentence = longer_caches(recording, grown, grows)
     if sentence:

@@ -57,6 +57,8 @@ class AttributeReader:
         typed = [key for key in wanted if key in known.attributes]
         strings = known.strings
         texts = {key: text for key in wanted if (text := strings.get(key)) is not None}
+        if not texts:
+            return self._typed(typed)
         spelled = pl.DataFrame(
             {"id": list(texts), "text": list(texts.values())}, schema={"id": pl.UInt32(), "text": pl.String()}
         )

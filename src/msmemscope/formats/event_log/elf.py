@@ -65,9 +65,30 @@ class Symbol(NamedTuple):
 @dataclass(frozen=True)
 class _SymbolTable:
     addresses: np.ndarray[Any, np.dtype[np.uint64]]
-    sizes: np.ndarray[Any, np.dtype[np.uint64]]
-    name_offsets: np.ndarray[Any, np.dtype[np.uint32]]
+    """Of functions, ascending."""
+    places: np.ndarray[Any, np.dtype[np.int64]]
+    """Of their rows in `functions`."""
+    functions: np.ndarray[Any, np.dtype[np.void]]
+    """In the order of the file."""
     strings: Section
+
+    def at(self, address: int) -> np.void | None:
+        """The last function that begins at or below an address.
+
+        If a place has several names, the order is: the largest, exported before local (compilers make local twins with
+        odd names), first in the file.
+        """
+        behind = int(np.searchsorted(self.addresses, np.uint64(address), side="right"))
+        if behind == 0:
+            return None
+        first = int(np.searchsorted(self.addresses, self.addresses[behind - 1]))
+        candidates = np.sort(self.places[first:behind])
+        # Of equal ones the first is taken.
+        best = max(
+            candidates, key=lambda place: (self.functions["size"][place], self.functions["info"][place] >> 4 != 0)
+        )
+        function: np.void = self.functions[best]
+        return function
 
 
 class ElfFile:
@@ -110,14 +131,13 @@ class ElfFile:
     def symbol_at(self, address: int) -> Symbol | None:
         """Return the function that contains a file address, from the full symbol table if there is one."""
         for table in self._symbol_tables:
-            index = int(np.searchsorted(table.addresses, np.uint64(address), side="right")) - 1
-            if index < 0:
+            function = table.at(address)
+            if function is None:
                 continue
-            start = int(table.addresses[index])
-            size = int(table.sizes[index])
+            start, size = int(function["value"]), int(function["size"])
             # Hand-written assembly often has no size: it reaches up to the next symbol.
             if size == 0 or address < start + size:
-                return Symbol(self._name(table.strings, int(table.name_offsets[index])), start)
+                return Symbol(self._name(table.strings, int(function["name"])), start)
         return None
 
     @cached_property
@@ -136,17 +156,9 @@ class ElfFile:
         kinds = symbols["info"] & 15
         is_function = (kinds == _TYPE_FUNCTION) | (kinds == _TYPE_INDIRECT_FUNCTION)
         symbols = symbols[is_function & (symbols["section"] != 0)]
-        # If a place has several names, the last one is found. The order is: the largest, exported before local
-        # (compilers make local twins with odd names), first in the file.
-        is_exported = symbols["info"] >> 4 != 0
-        order = np.lexsort((-np.arange(len(symbols)), is_exported, symbols["size"], symbols["value"]))
-        symbols = symbols[order]
-        return _SymbolTable(
-            np.ascontiguousarray(symbols["value"], dtype=np.uint64),
-            np.ascontiguousarray(symbols["size"], dtype=np.uint64),
-            np.ascontiguousarray(symbols["name"], dtype=np.uint32),
-            self.sections[section.link],
-        )
+        addresses = symbols["value"].astype(np.uint64)
+        places = np.argsort(addresses)
+        return _SymbolTable(addresses[places], places, symbols, self.sections[section.link])
 
     def _name(self, strings: Section, offset: int) -> str:
         content = self._read(strings.offset + offset, min(512, max(strings.size - offset, 0)))
