@@ -22,7 +22,8 @@ INTEGRATIONS  ?= $(TRANSFORMERS) \
                  'coverage==7.17.3; python_version>="3.11"' 'coverage==7.16.2; python_version<"3.11"' \
                  accelerate==1.15.0 lightning==2.6.6 ipython nbclient ipykernel gevent==26.9.0 uvloop==0.23.0 \
                  memray==1.20.0 py-spy==0.4.3 mcp==2.3.0 textual==8.2.8 prometheus-client==0.26.0 \
-                 opentelemetry-exporter-otlp-proto-http==1.45.2 fsspec ray==2.60.0
+                 opentelemetry-exporter-otlp-proto-http==1.45.2 fsspec ray==2.60.0 \
+                 tensorboard==2.21.0 mlflow-skinny==3.17.2 alembic==1.20.1
 # Trainings of others, and what they need beside INTEGRATIONS: they would bring another torch, so nothing is resolved.
 TRAINING      ?= peft==0.21.0 trl==1.16.0 deepspeed==0.19.8 megatron-core==0.16.1 verl==0.9.1 \
                  datasets==5.2.0 pyarrow==26.0.1 pandas==3.1.1 dill==0.4.1 multiprocess==0.70.19 xxhash==4.1.0 \

@@ -10,7 +10,9 @@ import pytest
 from tests.support.nightly import nightly
 
 if TYPE_CHECKING:
-    from tests.ascend.conftest import Observe
+    from pathlib import Path
+
+    from tests.ascend.conftest import Observe, RunAlone
     from tests.support.ascend import Observation
 
 PROGRAM = "snapshots_of_devices.py"
@@ -75,3 +77,13 @@ def test_the_cpu_alone(observe: Observe) -> None:
     seen = observe(["--device=cpu"], PROGRAM, variables=SMALL)
     assert [row["Name"] for row in seen.of("cpu", event="SNAPSHOT")] == ["nothing used", "one used"]
     assert [row["Name"] for row in seen.of(1, event="SNAPSHOT")] == ["the other", "both"]
+
+
+def test_figures_that_trainers_log(run_alone: RunAlone, tmp_path: Path) -> None:
+    """Those of torch for the devices in use, to the byte; no device is touched for them."""
+    run = run_alone("logged_memory.py", folder=tmp_path, variables=SMALL)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert set(found["unused"]) == {"memory/host_resident_mib", "memory/host_max_resident_mib"}
+    assert {name: size for name, size in found["used"].items() if "npu" in name} == found["torch"]
+    assert found["torch"]["memory/npu_0_allocated_mib"] == pytest.approx(12, rel=0.01)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class MsmemscopeCallback(Callback):
         """Collects while `Trainer.fit()` trains; see `_make_class`."""
 
-        def __init__(self, **settings: Any) -> None: ...
+        def __init__(self, *, log_memory: bool = False, **settings: Any) -> None: ...
 
 
 __all__ = ["MsmemscopeCallback"]
@@ -63,9 +63,9 @@ class _UnavailableCallback:
 class _Hooks:
     """The hooks, whatever package the base class is from."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, log_memory: bool = False, **settings: Any) -> None:
         super().__init__()
-        self.run = TrainingRun(settings)
+        self.run = TrainingRun(settings, logs_memory=log_memory)
         self._optimizer_steps = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002 - Lightning's signature, here and below
@@ -78,6 +78,14 @@ class _Hooks:
         if trainer.global_step != self._optimizer_steps:
             self._optimizer_steps = trainer.global_step
             self.run.step()
+            self._log_memory(trainer)
+
+    def _log_memory(self, trainer: Any) -> None:
+        if trainer.loggers and trainer.log_every_n_steps and self._optimizer_steps % trainer.log_every_n_steps == 0:
+            figures = self.run.figures()
+            for logger in trainer.loggers if figures else ():
+                # Lightning numbers the steps of its charts from 0.
+                logger.log_metrics(figures, step=self._optimizer_steps - 1)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Stop collecting."""
@@ -102,6 +110,8 @@ def _make_class(bases: tuple[type[Any], ...]) -> type[Any]:
         optimizers step makes one step; validation makes none.
 
         Args:
+            log_memory: Whether the trainer's loggers get figures of memory, so that TensorBoard, MLflow and others show
+                them; see `logged_memory`.
             **settings: Keywords of `msmemscope.config`: `steps="2,3"` collects these steps only, counted from 1 in
                 each process. Without any, the settings in force are used.
 

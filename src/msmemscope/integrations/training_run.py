@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msmemscope.capture.collection import collect
 from msmemscope.capture.session import session
 from msmemscope.configuration import Config, with_keywords
+from msmemscope.integrations.logged_memory import LoggedMemory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,15 +18,17 @@ class TrainingRun:
 
     Args:
         settings: Keywords of `msmemscope.config`.
+        logs_memory: Whether `figures` has any.
 
     Raises:
         ConfigurationError: If a setting is unknown or not accepted.
     """
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], *, logs_memory: bool = False) -> None:
         with_keywords(Config(), settings)  # a mistake is told where it is made, not hours later
         self._settings = dict(settings)
         self._collection: collect | None = None
+        self._memory = LoggedMemory() if logs_memory else None
 
     def begin(self) -> None:
         """Begin to collect, unless that was done: by this run, by the program, or by the command line."""
@@ -37,6 +40,10 @@ class TrainingRun:
         if self._collection is not None:
             session.step()
 
+    def figures(self) -> dict[str, float]:
+        """Return figures of memory for the loggers of the trainer, by name, in MiB; none unless they were asked for."""
+        return {} if self._memory is None else self._memory.figures()
+
     def end(self) -> None:
         """Stop collecting if `begin` began it."""
         collection, self._collection = self._collection, None
@@ -45,4 +52,4 @@ class TrainingRun:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy in another process has begun nothing there."""
-        return {"_settings": self._settings, "_collection": None}
+        return {"_settings": self._settings, "_collection": None, "_memory": self._memory}

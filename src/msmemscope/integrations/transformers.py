@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     class MsmemscopeCallback(TrainerCallback):
         """Collects while `Trainer.train()` runs; see `_make_class`."""
 
-        def __init__(self, **settings: Any) -> None: ...
+        def __init__(self, *, log_memory: bool = False, **settings: Any) -> None: ...
 
 
 __all__ = ["MsmemscopeCallback"]
@@ -60,6 +60,8 @@ def _make_class() -> type[Any]:
         are marked all the same. With gradient accumulation a step is one optimizer step; evaluation makes no steps.
 
         Args:
+            log_memory: Whether each `Trainer.log` gets figures of memory, so that TensorBoard, MLflow and others show
+                them; see `logged_memory`.
             **settings: Keywords of `msmemscope.config`: `steps="2,3"` collects these steps only, counted from 1 in
                 each process. Without any, the settings in force are used.
 
@@ -68,10 +70,10 @@ def _make_class() -> type[Any]:
             MissingPackageError: If transformers is not installed; it is an ImportError.
         """
 
-        def __init__(self, **settings: Any) -> None:
+        def __init__(self, *, log_memory: bool = False, **settings: Any) -> None:
             super().__init__()
-            self.run = TrainingRun(settings)
-            _end_runs_with_training(transformers.Trainer)
+            self.run = TrainingRun(settings, logs_memory=log_memory)
+            _watch(transformers.Trainer)
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
             """Begin to collect."""
@@ -90,24 +92,41 @@ def _make_class() -> type[Any]:
     return MsmemscopeCallback
 
 
-def _end_runs_with_training(trainer_class: Any) -> None:
-    """Have exceptions end runs too: callbacks are not told of them, so `Trainer.train` itself has to be watched.
+def _watch(trainer_class: Any) -> None:
+    """Have exceptions end runs too, and have what is logged get figures of memory.
 
-    The method behaves as before in all other ways; done once per process.
+    Callbacks are told of no exception. Those that write what is logged come before ours. So the trainer's own methods
+    have to be watched. They behave as before in all other ways; done once per process.
     """
-    original = trainer_class.train
-    if hasattr(original, _WATCHED_MARK):
+    train_alone, log_alone = trainer_class.train, trainer_class.log
+    if hasattr(train_alone, _WATCHED_MARK):
         return
 
-    @functools.wraps(original)
+    @functools.wraps(train_alone)
     def train(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return original(self, *args, **kwargs)
+            return train_alone(self, *args, **kwargs)
         finally:
-            for callback in self.callback_handler.callbacks:
-                run = getattr(callback, "run", None)
-                if isinstance(run, TrainingRun):
-                    run.end()
+            for run in _runs_of(self):
+                run.end()
+
+    @functools.wraps(log_alone)
+    def log(self: Any, logs: Any, *args: Any, **kwargs: Any) -> Any:
+        figures: dict[str, float] = {}
+        for run in _runs_of(self):
+            figures |= run.figures()
+        if not figures:
+            return log_alone(self, logs, *args, **kwargs)
+        logged = {**logs, **figures}
+        result = log_alone(self, logged, *args, **kwargs)
+        # The method adds the epoch to what `evaluate()` returns.
+        logs.update({name: value for name, value in logged.items() if name not in figures})
+        return result
 
     setattr(train, _WATCHED_MARK, True)
-    trainer_class.train = train
+    trainer_class.train, trainer_class.log = train, log
+
+
+def _runs_of(trainer: Any) -> list[TrainingRun]:
+    runs = (getattr(callback, "run", None) for callback in trainer.callback_handler.callbacks)
+    return [run for run in runs if isinstance(run, TrainingRun)]
