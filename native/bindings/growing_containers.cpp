@@ -115,7 +115,7 @@ public:
           deadline_(deadline),
           roots_(roots),
           sequence_(recorder::next_sequence()),
-          reader_(wanted_, met_, &meet_referred, this) {}
+          reader_(wanted_, met_, deadline_, &meet_referred, this) {}
     Look(const Look&) = delete;
     Look& operator=(const Look&) = delete;
 
@@ -208,9 +208,10 @@ private:
                 reader_.hand_on();
             }
             if (next == met_.size()) {
-                return true;
+                return !deadline_.is_over();
             }
-            if (deadline_.is_over() || met_.size() >= kMostMet) {
+            if (deadline_.is_over()) {
+                reader_.hand_on();
                 return false;
             }
             met_.expect_reading(next + kReadAhead);
@@ -238,6 +239,9 @@ private:
     void meet(PyObject* object, std::size_t from) {
         if (!met_.add(object, from)) {
             return;
+        }
+        if (met_.size() >= kMostMet) {
+            deadline_.end();
         }
         const Py_ssize_t entries = object == roots_ ? 0 : entries_of(object, deque_);
         if (entries >= kLeastOfLargest) {

@@ -33,7 +33,7 @@ public:
                 graph->referred_.push_back(static_cast<Node>(other));
             }
         };
-        ReferenceReader reader(wanted_, nodes_, note, this);
+        ReferenceReader reader(wanted_, nodes_, deadline, note, this);
         for (std::size_t node = 0; node < nodes_.size(); ++node) {
             if (deadline.is_over()) {
                 return false;
@@ -43,7 +43,7 @@ public:
             reader.hand_on();
         }
         first_.push_back(referred_.size());
-        return true;
+        return !deadline.is_over();
     }
 
     std::size_t size() const { return nodes_.size(); }

@@ -24,7 +24,7 @@ public:
           deadline_(deadline),
           most_paths_(most_paths),
           ignored_(std::move(ignored)),
-          reader_(wanted_, met_, &meet_referred, this) {}
+          reader_(wanted_, met_, deadline_, &meet_referred, this) {}
     Walk(const Walk&) = delete;
     Walk& operator=(const Walk&) = delete;
 
@@ -70,9 +70,10 @@ private:
                 reader_.hand_on();
             }
             if (next == met_.size()) {
-                return true;
+                return !deadline_.is_over();
             }
             if (deadline_.is_over()) {
+                reader_.hand_on();
                 return false;
             }
             met_.expect_reading(next + kReadAhead);

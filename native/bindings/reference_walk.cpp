@@ -166,8 +166,8 @@ void ReferenceReader::hand_on() {
 }
 
 int ReferenceReader::take(PyObject* object, void* reader) {
+    auto* self = static_cast<ReferenceReader*>(reader);
     if (object != nullptr) {
-        auto* self = static_cast<ReferenceReader*>(reader);
         __builtin_prefetch(object);
         self->met_.expect(object);
         if (self->taken_ - self->handed_on_ == kMostWaiting) {
@@ -175,7 +175,7 @@ int ReferenceReader::take(PyObject* object, void* reader) {
         }
         self->waiting_[self->taken_++ % kMostWaiting] = {object, self->place_};
     }
-    return 0;
+    return self->deadline_.is_over() ? 1 : 0;
 }
 
 void ReferenceReader::take_local(void* reader, PyObject* /*name*/, PyObject* value) { take(value, reader); }

@@ -86,18 +86,39 @@ struct Wanted {
     bool is_wanted(PyObject* object) const;
 };
 
+class Deadline {
+public:
+    explicit Deadline(std::int64_t limit_ns) : ends_ns_(static_cast<std::int64_t>(thread_time_ns()) + limit_ns) {}
+
+    // Looks at the clock now and then. Once it is, it stays so.
+    bool is_over() {
+        if (asked_++ % kQuestionsPerLook == 0) {
+            is_over_ = is_over_ || static_cast<std::int64_t>(thread_time_ns()) > ends_ns_;
+        }
+        return is_over_;
+    }
+    void end() { is_over_ = true; }
+
+private:
+    static constexpr std::size_t kQuestionsPerLook = 512;
+    std::int64_t ends_ns_;
+    std::size_t asked_ = 0;
+    bool is_over_ = false;
+};
+
 // Reads the references of objects: all that a walk may follow, the local variables of frames among them.
 //
 // They are handed on some references later, in their order. Meanwhile the processor fetches the objects from memory. A
-// walk that looks at each at once spends most of its time in waiting.
+// walk that looks at each at once spends most of its time in waiting. When the time is over, an object is not read to
+// its end: a list of millions would take long.
 class ReferenceReader {
 public:
     // Called with an object, and with the place of the one that refers to it.
     using Visit = void (*)(void* context, PyObject* object, std::size_t from);
 
     // `met` is where `visit` looks for objects.
-    ReferenceReader(const Wanted& wanted, const Met& met, Visit visit, void* context)
-        : wanted_(wanted), met_(met), visit_(visit), context_(context) {}
+    ReferenceReader(const Wanted& wanted, const Met& met, Deadline& deadline, Visit visit, void* context)
+        : wanted_(wanted), met_(met), deadline_(deadline), visit_(visit), context_(context) {}
 
     void read(PyObject* object, std::size_t place);
     // Hands on those that wait.
@@ -117,31 +138,13 @@ private:
 
     const Wanted& wanted_;
     const Met& met_;
+    Deadline& deadline_;
     Visit visit_;
     void* context_;
     std::size_t place_ = 0;  // of the object that is read
     std::size_t taken_ = 0;
     std::size_t handed_on_ = 0;
     std::array<Taken, kMostWaiting> waiting_;  // a ring
-};
-
-class Deadline {
-public:
-    explicit Deadline(std::int64_t limit_ns) : ends_ns_(static_cast<std::int64_t>(thread_time_ns()) + limit_ns) {}
-
-    // Looks at the clock now and then.
-    bool is_over() {
-        if (asked_++ % kQuestionsPerLook == 0) {
-            is_over_ = is_over_ || static_cast<std::int64_t>(thread_time_ns()) > ends_ns_;
-        }
-        return is_over_;
-    }
-
-private:
-    static constexpr std::size_t kQuestionsPerLook = 512;
-    std::int64_t ends_ns_;
-    std::size_t asked_ = 0;
-    bool is_over_ = false;
 };
 
 // Objects that were met are not referenced: nothing may be freed until the paths are made.

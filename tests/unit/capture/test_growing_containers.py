@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 import weakref
 from collections import deque
+from time import thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,22 @@ def look(root: dict[str, Any]) -> list[tuple[list[Any], int, int, int]]:
     found, _, is_complete = _native.growing_containers([root], 1, deque, LIMIT_NS, 64)
     assert is_complete
     return list(found)
+
+
+def test_a_look_ends_in_the_middle_of_a_long_list() -> None:
+    """Its time is over there, or it has met as many objects as it may."""
+    root = {"records": [[number] for number in range(1_000_000)]}
+
+    def looked(limit_ns: int) -> tuple[int, bool]:
+        begin = thread_time_ns()
+        _, _, is_complete = _native.growing_containers([root], 1, deque, limit_ns, 64)
+        return thread_time_ns() - begin, is_complete
+
+    whole, is_complete = looked(10 * LIMIT_NS)
+    assert not is_complete
+    begun, is_complete = min(looked(LIMIT_NS // 1000) for _ in range(5))
+    assert not is_complete
+    assert begun < whole / 4
 
 
 @pytest.mark.parametrize("kind", [list, set, deque, dict])
