@@ -19,9 +19,17 @@
 namespace msmemscope {
 namespace {
 
-// Shorter containers are no subject: nothing that matters has so few entries after some looks.
-constexpr Py_ssize_t kLeastEntries = 32;
-constexpr Py_ssize_t kLeastGrowth = 16;
+// Shorter containers are no subject: nothing that matters has so few entries after some looks. Only what variables of
+// the program keep can be a few large things, such as checkpoints.
+struct Least {
+    Py_ssize_t entries;
+    Py_ssize_t growth;
+};
+constexpr Least kLeastOfProgram = {6, 4};
+constexpr Least kLeast = {32, 16};
+// Of the small ones the nearest to variables are followed: a program can have millions of dictionaries of a few
+// entries.
+constexpr std::size_t kMostSmall = 1U << 12U;
 // Intervals between looks, one after the other, in which it has grown.
 constexpr std::uint32_t kLeastRises = 2;
 // A container with so many entries is named where a forked process copies what it shares.
@@ -76,7 +84,8 @@ Py_ssize_t entries_of(PyObject* object, PyTypeObject* deque) {
 }
 
 // Notes what a look saw; true if it has grown from look to look.
-bool rises(Table& table, PyObject* key, PyTypeObject* type, Py_ssize_t entries, std::uint64_t sequence) {
+bool rises(Table& table, PyObject* key, PyTypeObject* type, Py_ssize_t entries, std::uint64_t sequence,
+           const Least& least) {
     const std::uint32_t look = looks().count;
     auto found = table.find(key);
     if (found == table.end()) {
@@ -98,7 +107,7 @@ bool rises(Table& table, PyObject* key, PyTypeObject* type, Py_ssize_t entries, 
         return false;
     }
     ++known.rises;
-    return known.rises >= kLeastRises && entries - known.first_entries >= kLeastGrowth;
+    return known.rises >= kLeastRises && entries - known.first_entries >= least.growth;
 }
 
 void forget_what_is_gone(Table& table) {
@@ -133,6 +142,7 @@ public:
             if (root + 1 >= first_roots && !read_from(next, &later)) {
                 return false;
             }
+            least_ = root + 1 >= first_roots ? kLeast : kLeastOfProgram;
         }
         for (const std::size_t place : later) {
             read(place);
@@ -158,7 +168,8 @@ public:
         }
         for (const auto& [type, count] : counts) {
             auto* const key = reinterpret_cast<PyObject*>(type);
-            if (count.objects >= kLeastEntries && rises(looks().classes, key, type, count.objects, sequence_)) {
+            if (count.objects >= kLeast.entries &&
+                rises(looks().classes, key, type, count.objects, sequence_, kLeast)) {
                 classes_.push_back(Growing{looks().classes[key], count.place});
             }
         }
@@ -247,7 +258,8 @@ private:
         if (entries >= kLeastOfLargest) {
             note_large(entries);
         }
-        if (entries >= kLeastEntries && rises(looks().containers, object, Py_TYPE(object), entries, sequence_)) {
+        if (entries >= least_.entries && (entries >= kLeast.entries || small_++ < kMostSmall) &&
+            rises(looks().containers, object, Py_TYPE(object), entries, sequence_, least_)) {
             containers_.push_back(Growing{looks().containers[object], met_.size() - 1});
         }
     }
@@ -280,6 +292,8 @@ private:
     Wanted wanted_;
     Met met_;
     ReferenceReader reader_;
+    Least least_ = kLeastOfProgram;
+    std::size_t small_ = 0;  // met so far
     std::vector<Growing> containers_;
     std::vector<Growing> classes_;
     std::vector<Large> largest_;

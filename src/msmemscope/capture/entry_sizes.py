@@ -11,6 +11,7 @@ import itertools
 import sys
 import types
 from collections import deque
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msmemscope import _native
@@ -129,6 +130,9 @@ def _size(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
     mapping = getattr(sys.modules.get("mmap"), "mmap", None)
     if mapping is not None and issubclass(type(value), mapping):
         return _rounded(_BASIC_SIZE.__get__(type(value))) + _mapped_bytes(value, mapping)
+    buffer = next((one for one in _buffer_types() if issubclass(type(value), one)), None)
+    if buffer is not None:
+        return _rounded(buffer.__sizeof__(value))
     if kind is object:
         return _size_of_object(value, depth, counted, seen)
     own = kind.__sizeof__(value) + (_COLLECTED_BYTES if kind in _COLLECTED else 0)
@@ -141,6 +145,12 @@ def _size(value: Any, depth: int, counted: type | None, seen: set[int]) -> int:
             sum(_size_within(one, depth + 1, counted, seen) for one in inner) / max(len(inner), 1) * length
         )
     return _rounded(own)
+
+
+def _buffer_types() -> tuple[Any, ...]:
+    """Types whose own method knows the memory behind an object."""
+    array = getattr(sys.modules.get("array"), "array", None)
+    return (BytesIO,) if array is None else (BytesIO, array)
 
 
 def _bytes_of_array(value: Any, array: type, depth: int) -> int:

@@ -99,4 +99,13 @@ def connect() -> None:
         LIBRARY.fake_cuda_free(0, block)
 
 
+def leak_for_a_while() -> None:
+    """As `leak`, and one more block: on a busy machine the figures of the device come half a second late."""
+    import time
+
+    leak()
+    time.sleep(0.5)
+    LIBRARY.fake_cuda_allocate(0, 1 << 20)
+
+
 globals()[sys.argv[2]]()

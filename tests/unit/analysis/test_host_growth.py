@@ -225,6 +225,22 @@ def test_without_steps_a_line_that_goes_on_is_growth(last: int) -> None:
     assert (found.is_over_steps, found.bytes_per_step) == (False, 0)
 
 
+def test_shared_memory_comes_before_memory_that_is_kept_free() -> None:
+    """To give back what is kept would not help: the shared memory is in use."""
+    trace = Trace()
+    for step in range(1, 101):
+        trace.sample(MEBIBYTE, "publisher.py(10): publish", native=PYTHON_STACK, function="mmap(MAP_SHARED)")
+        trace.free_sample(sampled(trace, "publisher.py(20): train", MEBIBYTE))
+        attributes = trace.text(f"shared_bytes:{step * MEBIBYTE}")
+        resident = BASE + 2 * step * MEBIBYTE
+        trace.add(EventKind.HOST_MEMORY, size=BASE, extra=resident, attribute_id=attributes)
+        trace.add(EventKind.STEP, size=step, extra=resident, address=1 + 2 * step * MEBIBYTE)
+    found = find_host_growth(trace.recording())
+    assert found is not None
+    assert (found.is_growing, found.is_shared, found.is_kept_free) == (True, True, False)
+    assert found.site == HostSite("publisher.py(10): publish", 100 * MEBIBYTE, 100, SHARED_MEMORY)
+
+
 @pytest.mark.parametrize(("told", "growth"), [(MEBIBYTE, 98 * MEBIBYTE), (0, None)])
 def test_shared_memory_that_a_line_goes_on_to_map_is_growth(told: int, growth: int | None) -> None:
     """If the kernel's figure of it grows as well: what is mapped and never touched takes nothing."""

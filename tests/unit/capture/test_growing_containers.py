@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import array
 import gc
+import io
 import mmap
 import sys
 import tracemalloc
@@ -106,6 +108,20 @@ def test_what_grows_from_look_to_look_is_found(kind: type[Any]) -> None:
     assert look(root) == []
 
 
+def test_few_large_entries_count_where_a_variable_of_the_program_keeps_them() -> None:
+    """Checkpoints, for example. A dictionary of a library with as few entries is none."""
+    checkpoints = [bytes(number) for number in range(6)]
+    settings = {number: number for number in range(6)}
+    roots = [{"trainer": {"checkpoints": checkpoints}}, {"library": [settings]}]
+    for more in range(1, 3):
+        assert _native.growing_containers(roots, 1, deque, LIMIT_NS, 64)[0] == []
+        checkpoints.extend(bytes(number) for number in range(2))
+        settings.update({10 * more + number: number for number in range(2)})
+    ((path, entries, first_entries, _),) = _native.growing_containers(roots, 1, deque, LIMIT_NS, 64)[0]
+    assert path[-1] is checkpoints
+    assert (entries, first_entries) == (10, 6)
+
+
 def test_what_shrinks_begins_anew() -> None:
     """A list that is cleared now and then is never found."""
     kept: list[int] = []
@@ -192,6 +208,17 @@ def test_objects_of_a_class_count_by_themselves() -> None:
     """The size of one of a chain is not that of those behind it: it stands for each of them."""
     last = linked(100)[-1]
     assert size_of_object(last) == pytest.approx(sys.getsizeof(_strings(0)), rel=0.5)
+
+
+def test_files_in_memory_and_arrays_count_with_what_they_have() -> None:
+    """The garbage collector does not know of it."""
+    files = [io.BytesIO(bytearray(100_000 + number)) for number in range(20)]
+    for file in files:
+        file.seek(0, io.SEEK_END)
+        file.write(bytes(100_000))
+    assert facts_of_entries(files).total_bytes == pytest.approx(20 * 200_000, rel=0.2)
+    numbers = [array.array("d", range(10_000)) for _ in range(20)]
+    assert facts_of_entries(numbers).total_bytes == pytest.approx(20 * 80_000, rel=0.02)
 
 
 def test_mapped_memory_counts_as_its_owner_s() -> None:

@@ -200,7 +200,8 @@ def _found(recording: Recording) -> HostGrowth | None:
         found = _growth_over_time(recording, samples)
     if found is None:
         found = _growth_of_the_run(recording, every, samples)
-    if found is None or not found.is_growing:
+    # Shared memory is in use: it comes before memory that is only kept.
+    if found is None or not found.is_growing or found.is_kept_free:
         shared = _growth_of_the_run(recording, every, every.of_shared_memory(), is_shared=True)
         found = shared if shared is not None and shared.is_growing else found
     if found is None or not found.is_growing or found.is_kept_free:
