@@ -64,7 +64,7 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
     by_day = {
         "reported.outputs_of_last_step", "reported.copied_for_averages", "reported.first_forward",
         "reported.model_left_in_evaluation", "reported.larger_batch_in_validation", "reported.keys_joined_by_token",
-        "reported.second_model",
+        "reported.second_model", "reported.results_of_folds",
     }  # fmt: skip
     programs = [one for one in catalogue.programs(catalogue.REPORTED_FAMILIES) if NIGHT or one.identity in by_day]
     rows = measure(tmp_path, programs)

@@ -1,10 +1,11 @@
 """Memory that is kept at a failure though no step needs it: blocks that the program still refers to, and growth.
 
-Six kinds, each of blocks that are alive at the failure:
+Seven kinds, each of blocks that are alive at the failure:
 
 - frames of an exception: of a failed attempt, whose traceback something still refers to;
 - reference cycles: nothing leads to the blocks, they wait for the garbage collector;
 - growth over steps: call sites that keep more with each step that has ended;
+- entries of a container that came one by one over the run, each with a model of its own (folds of a cross-validation);
 - a container with most of what is in use that became fuller, though not with each step: a queue;
 - results of the last step that are made anew while something still refers to the old ones;
 - growth within the failing stretch, behind the last good step or in a program without steps. Examples are collected
@@ -72,6 +73,10 @@ _LEAST_OF_IN_USE: Final = 1 / 8
 """Of the bytes in use: fewer results of the last step, or entries of a bounded container, are no cause."""
 _LEAST_OF_ALL: Final = 1 / 2
 """Of the bytes in use, that a container has which became fuller unevenly."""
+_ENTRY: Final = r"(?:^|, from )(?<container>[\w.]+)\[(?<key>-?\d+|'[^']*')\]"
+"""Chains to an entry of a container that a variable refers to: `main.results[3]['model']`."""
+_FEWEST_ROUNDS: Final = 4
+"""Steps in which a container got entries, to be more than a set-up and a first step."""
 _THIRDS: Final = 3
 _LEAST_FULLER: Final = 1.5
 """Its bytes over the last third of the steps beside those over the first."""
@@ -92,7 +97,7 @@ def kept_candidates(step: FailingStep) -> Iterator[Candidate]:
     # A container that fills up to a bound is no growth.
     rest = held.filter(~is_cycle & ~is_exception & ~filling_blocks(held))
     growing = [*_over_steps(rest, step), *_within_stretch(rest, step)]
-    yield from growing or [*_in_container(rest, step)] or _of_last_step(rest, step)
+    yield from growing or [*_in_rounds(rest, step)] or [*_in_container(rest, step)] or _of_last_step(rest, step)
 
 
 def bounded_candidate(step: FailingStep) -> Candidate | None:
@@ -152,6 +157,32 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
         found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
         if found.freed_bytes > 0:
             yield dataclasses.replace(found, block_count=max(found.block_count - int(count[chosen, 0].sum()), 0))
+
+
+def _in_rounds(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
+    """A container of a variable that got an entry now and then, over many steps: what each has may be a whole model."""
+    entries = (
+        held.with_columns(entry=pl.col("held_by").str.extract_groups(_ENTRY))
+        .unnest("entry")
+        .drop_nulls("container")
+        .with_columns(first_step=pl.col("step").min().over("container", "key"))
+    )
+    containers = (
+        entries.group_by("container")
+        .agg(
+            pl.col("size").sum(),
+            rounds=pl.col("first_step").n_unique(),
+            span=pl.col("first_step").max() - pl.col("first_step").min(),
+        )
+        .filter(
+            pl.col("size") >= _LEAST_OF_ALL * step.in_use_bytes,
+            pl.col("rounds") >= _FEWEST_ROUNDS,
+            pl.col("span") >= _LEAST_SPAN * step.ended,
+        )
+    )
+    if not containers.is_empty():
+        blocks = entries.filter(pl.col("container") == containers["container"][0]).select(held.columns)
+        yield candidate_of(Cause.KEPT, blocks, step)
 
 
 def _in_container(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
