@@ -214,17 +214,7 @@ private:
 
     // Reads what was met from a place on, but what goes to `later`. False when the time ran out.
     bool read_from(std::size_t& next, std::vector<std::size_t>* later) {
-        for (;; ++next) {
-            if (next == met_.size()) {
-                reader_.hand_on();
-            }
-            if (next == met_.size()) {
-                return !deadline_.is_over();
-            }
-            if (deadline_.is_over()) {
-                reader_.hand_on();
-                return false;
-            }
+        for (; reader_.reaches(next); ++next) {
             met_.expect_reading(next + kReadAhead);
             if (later != nullptr && is_of_program(met_.object(next))) {
                 later->push_back(next);
@@ -232,6 +222,7 @@ private:
                 read(next);
             }
         }
+        return !deadline_.is_over();
     }
 
     // A closure has data.

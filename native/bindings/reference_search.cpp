@@ -65,17 +65,7 @@ private:
     static constexpr std::size_t kMostAgain = 1U << 16U;
 
     bool follow_from(std::size_t& next) {
-        for (;; ++next) {
-            if (next == met_.size()) {
-                reader_.hand_on();
-            }
-            if (next == met_.size()) {
-                return !deadline_.is_over();
-            }
-            if (deadline_.is_over()) {
-                reader_.hand_on();
-                return false;
-            }
+        for (; reader_.reaches(next); ++next) {
             met_.expect_reading(next + kReadAhead);
             if (wanted_.is_late(met_.object(next))) {
                 late_.push_back(next);
@@ -83,6 +73,7 @@ private:
                 read(next);
             }
         }
+        return !deadline_.is_over();
     }
 
     bool is_ignored(PyObject* object) const {

@@ -165,6 +165,14 @@ void ReferenceReader::hand_on() {
     }
 }
 
+bool ReferenceReader::reaches(std::size_t place) {
+    const bool is_over = deadline_.is_over();
+    if (is_over || place == met_.size()) {
+        hand_on();
+    }
+    return !is_over && place < met_.size();
+}
+
 int ReferenceReader::take(PyObject* object, void* reader) {
     auto* self = static_cast<ReferenceReader*>(reader);
     if (object != nullptr) {

@@ -123,6 +123,8 @@ public:
     void read(PyObject* object, std::size_t place);
     // Hands on those that wait.
     void hand_on();
+    // Whether an object at a place is met, once those that wait were handed on, and there is time to read it.
+    bool reaches(std::size_t place);
 
 private:
     struct Taken {

@@ -1,5 +1,7 @@
 #include "line_tables.h"
 
+#include <algorithm>
+
 namespace msmemscope {
 namespace {
 
@@ -12,6 +14,9 @@ constexpr unsigned kFirstOneLineCode = 10;
 constexpr unsigned kNoColumnsCode = 13;
 constexpr unsigned kLongCode = 14;
 constexpr unsigned kNoLocationCode = 15;
+
+// Of longer tables, which no program has, the begin is read: a damaged log may ask for each of a million frames.
+constexpr std::size_t kLongestTable = std::size_t{1} << 20U;
 
 // The most of a line delta, six bits each: the recorder and CPython know lines of 32 bits.
 constexpr std::size_t kVarintBytes = 6;
@@ -72,8 +77,9 @@ std::optional<std::int64_t> line_310(const unsigned char* table, const unsigned 
 
 std::optional<std::int64_t> line_of_offset(LineTable format, const unsigned char* table, std::size_t bytes,
                                            std::int64_t first_line, std::uint64_t offset) noexcept {
-    return format == LineTable::kPython310 ? line_310(table, table + bytes, first_line, offset)
-                                           : line_311(table, table + bytes, first_line, offset);
+    const unsigned char* const end = table + std::min(bytes, kLongestTable);
+    return format == LineTable::kPython310 ? line_310(table, end, first_line, offset)
+                                           : line_311(table, end, first_line, offset);
 }
 
 }  // namespace msmemscope

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -82,10 +83,9 @@ class _Hooks:
 
     def _log_memory(self, trainer: Any) -> None:
         if trainer.loggers and trainer.log_every_n_steps and self._optimizer_steps % trainer.log_every_n_steps == 0:
-            figures = self.run.figures()
-            for logger in trainer.loggers if figures else ():
+            for logger in trainer.loggers:
                 # Lightning numbers the steps of its charts from 0.
-                logger.log_metrics(figures, step=self._optimizer_steps - 1)
+                self.run.log_memory(functools.partial(logger.log_metrics, step=self._optimizer_steps - 1))
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Stop collecting."""

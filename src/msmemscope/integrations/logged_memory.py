@@ -39,9 +39,13 @@ class LoggedMemory:
         try:
             return {f"memory/{name}_mib": size / _BYTES_PER_MIB for name, size in _bytes_by_name().items()}
         except Exception as error:  # noqa: BLE001 - the training goes on, whatever its torch is like
-            self._has_failed = True
-            _native.warn(f"memory is not logged: {type(error).__name__}: {error}")
+            self.fail(error)
             return {}
+
+    def fail(self, error: Exception) -> None:
+        """Say why memory is not logged, and give no more figures."""
+        self._has_failed = True
+        _native.warn(f"memory is not logged: {type(error).__name__}: {error}")
 
 
 def _bytes_by_name() -> dict[str, int]:

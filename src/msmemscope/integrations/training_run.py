@@ -10,7 +10,7 @@ from msmemscope.configuration import Config, with_keywords
 from msmemscope.integrations.logged_memory import LoggedMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class TrainingRun:
@@ -43,6 +43,16 @@ class TrainingRun:
     def figures(self) -> dict[str, float]:
         """Return figures of memory for the loggers of the trainer, by name, in MiB; none unless they were asked for."""
         return {} if self._memory is None else self._memory.figures()
+
+    def log_memory(self, log: Callable[[dict[str, float]], object]) -> None:
+        """Log the figures, if there are any. If they are refused, one line on stderr says so, and there are no more."""
+        figures = self.figures()
+        if self._memory is None or not figures:
+            return
+        try:
+            log(figures)
+        except Exception as error:  # noqa: BLE001 - the training goes on, whatever a logger thinks of the figures
+            self._memory.fail(error)
 
     def end(self) -> None:
         """Stop collecting if `begin` began it."""

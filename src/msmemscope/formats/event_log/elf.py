@@ -82,12 +82,9 @@ class _SymbolTable:
         if behind == 0:
             return None
         first = int(np.searchsorted(self.addresses, self.addresses[behind - 1]))
-        candidates = np.sort(self.places[first:behind])
-        # Of equal ones the first is taken.
-        best = max(
-            candidates, key=lambda place: (self.functions["size"][place], self.functions["info"][place] >> 4 != 0)
-        )
-        function: np.void = self.functions[best]
+        candidates = self.places[first:behind]
+        named = self.functions[candidates]
+        function: np.void = named[np.lexsort((-candidates, named["info"] >> 4 != 0, named["size"]))[-1]]
         return function
 
 
