@@ -64,11 +64,15 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
     by_day = {
         "reported.outputs_of_last_step", "reported.copied_for_averages", "reported.first_forward",
         "reported.model_left_in_evaluation", "reported.larger_batch_in_validation", "reported.keys_joined_by_token",
-        "reported.second_model", "reported.results_of_folds",
+        "reported.second_model", "reported.results_of_folds", "reported.backbone_unfrozen", "reported.one_long_document",
     }  # fmt: skip
     programs = [one for one in catalogue.programs(catalogue.REPORTED_FAMILIES) if NIGHT or one.identity in by_day]
     rows = measure(tmp_path, programs)
     assert [row for row in rows if not row.right] == []
+    # The need is estimated from a request of other length: two matrices of scores, and little beside them.
+    scores = 4 * 6000**2 * 4
+    (need,) = (row.need_bytes for row in rows if row.program == "reported.one_long_document")
+    assert 2 * scores < need < 2.1 * scores
 
 
 @pytest.mark.skipif(not NIGHT, reason="at night: the truth of the zoo itself")

@@ -48,6 +48,8 @@ class Row:
     is_line_right: bool
     is_remedy_right: bool
     sentence: str
+    need_bytes: int = 0
+    """The most that the step would have had in use, as it was estimated; 0 where nothing was said."""
 
     @property
     def right(self) -> bool:
@@ -134,6 +136,7 @@ def _row(program: Program, output: Path, process_id: int) -> Row:
         is_line_right=match is not None and (match[1], int(match[2])) == (str(program.path), program.line),
         is_remedy_right=cause.remedy is REMEDIES[program.cause] or {cause.remedy, REMEDIES[program.cause]} == SETTINGS,
         sentence=cause.verdict,
+        need_bytes=cause.figures.need_bytes,
     )
 
 

@@ -299,6 +299,58 @@ def model_left_in_evaluation() -> None:
                 model.train()
 
 
+class _Tuned(torch.nn.Module):
+    """A backbone, frozen at first, with a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = ((torch.nn.Linear(256, 256, device=DEVICE), torch.nn.GELU()) for _ in range(10))
+        self.backbone = torch.nn.Sequential(*(layer for pair in layers for layer in pair)).requires_grad_(False)
+        self.head = torch.nn.Linear(256, 100, device=DEVICE)
+        self.recomputes = False
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        if self.recomputes:
+            return self.head(torch.utils.checkpoint.checkpoint_sequential(self.backbone, 5, value, use_reentrant=False))
+        return self.head(self.backbone(value))  # CAUSE more blocks than before
+
+
+def backbone_unfrozen() -> None:
+    """From step 9 on, each layer of the backbone keeps its input for the gradient. The failing one is not the last."""
+    model = _Tuned()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    for step in range(12):
+        if step == 8:
+            model.backbone.requires_grad_(True)
+            model.recomputes = is_applied("free what earlier steps freed")
+        model(torch.zeros(40_960, 256, device=DEVICE)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+class _Attention(torch.nn.Module):
+    """Attention whose scores grow with the square of the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = torch.nn.Linear(128, 384, device=DEVICE)
+
+    def forward(self, value: torch.Tensor) -> torch.Tensor:
+        query, key, mixed = (part.view(len(value), 4, 32).transpose(0, 1) for part in self.mix(value).chunk(3, -1))
+        scores = query @ key.transpose(1, 2) / 32**0.5  # CAUSE batch jump
+        return value + (scores.softmax(-1) @ mixed).transpose(0, 1).reshape(value.shape)
+
+
+def one_long_document() -> None:
+    """A service whose requests have 300 to 900 tokens, until one has 6,000."""
+    model = torch.nn.Sequential(_Attention(), _Attention()).eval()
+    longest = 900 if is_applied("lower the batch") else 6000
+    with torch.inference_mode():
+        for request in range(20):
+            length = longest if request == 15 else 300 + 97 * request % 600
+            model(torch.zeros(length, 128, device=DEVICE)).mean()
+
+
 def replay_buffer_on_the_device() -> None:
     """Transitions of a buffer of limited size lie on the device, which is full before the buffer is."""
     model = _layers(4, 512)

@@ -217,8 +217,8 @@ _ADVICE: Final[dict[Cause, str]] = {
         "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
     ),
     Cause.MORE_BLOCKS: (
-        "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
-        "filled."
+        "The batch is not larger. Look for layers that were unfrozen, recomputation or torch.no_grad() that is off, a longer loop, or a "
+        "list that is filled."
     ),
     Cause.OPTIMIZER_STATE: (
         "Shard the optimizer's state over devices (ZeRO, FSDP), take an optimizer with less of it, or move it to the host."

@@ -90,7 +90,17 @@ def _are_among(sizes: Sequence[int], others: Sequence[int]) -> bool:
     )
 
 
-def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame) -> tuple[float, bool]:
+def _side_by_side(own: pl.DataFrame, steps_own: pl.DataFrame) -> pl.DataFrame:
+    """Return `size` of blocks of the failing step and `size_then` of the good one: the nth of a line beside the nth."""
+    site = ["site_path", "name"]
+    numbered, good = (
+        blocks.sort("malloc_sequence").with_columns(place=pl.int_range(pl.len()).over(site))
+        for blocks in (own, steps_own)
+    )
+    return numbered.join(good, on=[*site, "place"], nulls_equal=True, suffix="_then").select("size", "size_then")
+
+
+def _ratio_of(sums: tuple[int, int], pairs: pl.DataFrame) -> tuple[float, bool]:
     """Return the ratio of the sizes of blocks of the failing step to those of the good one, and whether they are larger.
 
     Parts of a batch can differ in the order of their sizes, such as tokens that are routed to experts. So blocks are
@@ -99,25 +109,35 @@ def _ratio_of(sums: tuple[int, int], own: pl.DataFrame, steps_own: pl.DataFrame)
 
     Args:
         sums: Of the own bytes in use at the same operator: of the failing step, and of the good one.
-        own: Blocks of the failing step.
-        steps_own: Blocks of the good step.
+        pairs: Of `_side_by_side`.
     """
     now, then = sums
     ratio = max(now / then, 1.0) if then > 0 else 1.0
-    site = ["site_path", "name"]
-    numbered, good = (
-        blocks.sort("malloc_sequence").with_columns(place=pl.int_range(pl.len()).over(site))
-        for blocks in (own, steps_own)
-    )
-    pairs = numbered.join(good, on=[*site, "place"], nulls_equal=True).select(
-        "size", ratio=pl.col("size") / pl.col("size_right")
-    )
-    reached = pairs.sort("ratio").filter(pl.col("size").cum_sum() * 2 >= pl.col("size").sum())
+    ratios = pairs.select("size", ratio=pl.col("size") / pl.col("size_then"))
+    reached = ratios.sort("ratio").filter(pl.col("size").cum_sum() * 2 >= pl.col("size").sum())
     if reached.is_empty():
         return ratio, True
     usual = float(reached["ratio"][0])
     is_larger = usual >= LEAST_USUAL_RATIO or ratio < LEAST_USUAL_RATIO
     return (usual if LEAST_USUAL_RATIO <= usual < ratio else ratio), is_larger
+
+
+def _enlarged(sizes: pl.Series, pairs: pl.DataFrame, ratio: float) -> pl.Series:
+    """Return the sizes that blocks of the good step would have in the failing one.
+
+    Scores of attention grow with the square of a sequence, and the rest with its length. So a block grows as the one of
+    the nearest size does; by the ratio where no block has become larger.
+    """
+    logarithm = pl.col("size_then").cast(pl.Float64).log()
+    known = pairs.group_by("size_then").agg(ratio=pl.col("size").sum() / pl.col("size_then").sum())
+    is_larger = pl.col("ratio") >= LEAST_USUAL_RATIO
+    grown = known.filter(is_larger).select("ratio", logarithm=logarithm).sort("logarithm")
+    asked = sizes.alias("size_then").to_frame().with_row_index("row").with_columns(logarithm=logarithm)
+    found = asked.sort("logarithm").join_asof(grown, on="logarithm", strategy="nearest").sort("row")
+    larger = (found["size_then"] * found["ratio"].fill_null(ratio)).round().cast(pl.Int64)
+    # Workspaces have one size for all batches.
+    stays = sizes.is_in(known.filter(~is_larger)["size_then"].implode())
+    return sizes.zip_with(stays, larger)
 
 
 def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[str | None, int]:
@@ -261,13 +281,16 @@ class FailingStep:
         need = self.least_need_bytes
         if block is not None:
             made, made_now = self._made_in(good), self.blocks.filter(pl.col("malloc_sequence") >= self.begin)
-            ratio, is_larger = _ratio_of((own_now, own_then + request_then), made_now, made)
+            pairs = _side_by_side(made_now, made)
+            ratio, is_larger = _ratio_of((own_now, own_then + request_then), pairs)
             if is_larger:
-                need = max(need, self._estimated(made, since, ratio))
+                request = pl.DataFrame([{"size": self.request_bytes, "size_then": request_then}], pairs.schema)
+                need = max(need, self._estimated(made, since, pl.concat([pairs, request]), ratio))
             else:
                 # More blocks of the same sizes: what the good step still had to come is to come here as well.
                 peak = MemoryUse.of(made).peak_bytes
-                need += max(peak - own_then - request_then, 0)
+                to_come = self._to_come(made, made_now, block["malloc_sequence"])
+                need += max(peak - own_then - request_then, to_come, 0)
         return StepComparison(
             failing_step=self.step,
             good_step=good,
@@ -280,7 +303,36 @@ class FailingStep:
             need_bytes=need,
         )
 
-    def _estimated(self, made: pl.DataFrame, since: int, ratio: float) -> int:
+    def _to_come(self, made: pl.DataFrame, made_now: pl.DataFrame, moment: int) -> int:
+        """Return the most that blocks have in use that the good step made later, in the failing one.
+
+        Lines may keep their blocks, although those of the good step had gone. Of a layer that is unfrozen, inputs are
+        kept for the gradient. So will be those of layers that have not run yet.
+
+        Args:
+            made: Blocks of the good step.
+            made_now: Those of the failing one.
+            moment: The event of the good step that has got as far.
+        """
+        line = ["site_path", "name"]
+        before = made.filter(pl.col("malloc_sequence") < moment)
+        later = made.filter(pl.col("malloc_sequence") > moment)
+        then, now = (
+            blocks.group_by(line)
+            .agg(made=pl.len())
+            .join(
+                blocks_in_use(blocks, until).group_by(line).agg(alive=pl.len()), on=line, how="left", nulls_equal=True
+            )
+            .with_columns(is_kept=pl.col("alive").fill_null(0) * 2 > pl.col("made"))
+            for blocks, until in ((before, moment), (made_now, self.sequence))
+        )
+        longer = now.filter("is_kept").join(then.filter(~pl.col("is_kept")), on=line, how="semi", nulls_equal=True)
+        staying = longer.select(*line, stays=True)
+        end = pl.when(pl.col("stays").is_null()).then("free_sequence")
+        ended = later.join(staying, on=line, how="left", nulls_equal=True).with_columns(free_sequence=end)
+        return MemoryUse.of(ended).peak_bytes if staying.height else 0
+
+    def _estimated(self, made: pl.DataFrame, since: int, pairs: pl.DataFrame, ratio: float) -> int:
         """Return the peak of the good step as it would be in the failing one."""
         base = int(blocks_in_use(self.blocks, self.begin)["size"].sum())
         kept = blocks_in_use(self.blocks, since).filter(pl.col("malloc_sequence") < since)
@@ -290,6 +342,6 @@ class FailingStep:
         again = self.left_of_last_step["malloc_sequence"].implode()
         passing = made.filter((pl.col("free_sequence") <= self.begin) | pl.col("malloc_sequence").is_in(again))
         is_as_before = pl.col("size").is_in(kept["size"].implode())
-        larger = (pl.col("size") * ratio).round().cast(pl.Int64)
+        larger = _enlarged(passing["size"], pairs, ratio)
         size = pl.when(is_as_before).then(pl.col("size")).otherwise(larger)
         return base + MemoryUse.of(passing.with_columns(size=size)).peak_bytes

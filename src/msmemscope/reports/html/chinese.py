@@ -291,8 +291,8 @@ CHINESE_TEXTS: Final = {
     "libraries have caches of their own.": (
         "Python 之外的代码持有它: torch.autocast 在其上下文结束之前保留转换后的权重 (cache_enabled=False), 库也有自己的缓存。"
     ),
-    "The batch is not larger. Look for recomputation or torch.no_grad() that is off, a loop that ran longer, or a list that is "
-    "filled.": "批次没有变大。请检查: 重计算或 torch.no_grad() 是否没有生效, 循环是否变长, 是否有列表不断加入张量。",
+    "The batch is not larger. Look for layers that were unfrozen, recomputation or torch.no_grad() that is off, a longer loop, or a "
+    "list that is filled.": "批次没有变大。请检查: 是否有层解除了冻结, 重计算或 torch.no_grad() 是否没有生效, 循环是否变长, 是否有列表不断加入张量。",
     "Look at the shape of this tensor: broadcasting, an outer product or one_hot() may make it that large. Compute it in parts, or "
     "call a function that does not make it, such as cdist() or scaled_dot_product_attention().": (
         "请检查这个张量的形状: 广播、外积或 one_hot() 可能使它变得这么大。请分块计算, 或使用不生成它的函数, 例如 cdist() 或 "
