@@ -115,6 +115,29 @@ def test_a_line_that_is_reached_in_two_ways_grows_by_both() -> None:
     assert found.held_by.startswith("main.recorder.kept[...][")
 
 
+@pytest.mark.parametrize("kept_per_validation", [60, 1])
+def test_outputs_of_each_validation_are_one_leak(kept_per_validation: int) -> None:
+    """They count once, though a step with a validation is long; those of a validation behind the last step count too."""
+    trace = Trace()
+    count = 0
+    for step in range(160):
+        if step % 20 == 0 and step:
+            count += kept_per_validation
+            validate(trace, kept_per_validation)
+        trace.free(trace.malloc(1 << 20, STEP))
+        trace.step()
+    validate(trace, 60)
+    found = verdicts([judged(trace)])
+    assert [(one.kind, one.size_bytes) for one in found] == [(VerdictKind.LEAK, (count + 60) << 18)]
+
+
+def validate(trace: Trace, count: int) -> None:
+    """Keep the outputs of so many batches."""
+    for number in range(count):
+        trace.free(trace.malloc(300, STEP))
+        trace.holder(trace.malloc(1 << 18, KEPT), f"Classifier.outputs[{number}], from main.module")
+
+
 def test_a_cycle_that_is_found_as_the_process_ends_is_no_cause() -> None:
     """A variable held the first blocks while steps ran. Cycles that are found then stay what they are."""
 

@@ -28,7 +28,9 @@ _LONG_STEP_RATIO: Final = 4
 """A step with so many times the usual number of allocations is judged by itself."""
 
 
-def find_growth_outside_steps(recording: Recording, options: GrowthOptions | None = None) -> SlowLeaks:
+def find_growth_outside_steps(
+    recording: Recording, options: GrowthOptions | None = None, *, known: pl.Series | None = None
+) -> SlowLeaks:
     """Find the call sites that grow around steps: before the first has ended, after the last, within a long one.
 
     A phase is judged as a run without steps is. The blocks that a call site left in it must still be there in the end,
@@ -37,6 +39,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
     Args:
         recording: Of a process.
         options: The limits of growth.
+        known: `malloc_sequence` of blocks that leak over steps. What a long step has of them is that leak, and nothing else.
 
     Returns:
         The call sites, with their `phase`; none if the program has no steps.
@@ -47,10 +50,14 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
     if bounds.ended <= WARM_UP_STEPS or recording.blocks.is_empty():
         return nothing
     placed = with_steps(recording.blocks.select(JUDGED), bounds)
+    last = placed["malloc_sequence"].max()
+    if known is not None:
+        is_known = pl.col("malloc_sequence").is_in(known.implode())
+        placed = placed.filter(~is_known | (pl.col("first_end") > pl.col("ended")))
     holders = block_holders(recording)
     freed = pl.col("free_sequence")
     # A block that is freed after the last allocation is freed because the program ends, or might as well be.
-    is_freed_last = freed.is_null() | (freed > placed["malloc_sequence"].max())
+    is_freed_last = freed.is_null() | (freed > last)
     is_left = is_freed_last | (pl.col("last_end") == pl.col("ended"))
     rows, blocks = [nothing.sites], []
     for phase, of_phase in _phases(placed):
@@ -72,7 +79,7 @@ def find_growth_outside_steps(recording: Recording, options: GrowthOptions | Non
             .filter(
                 2 * pl.col("left_bytes") >= pl.col("last_bytes"), 2 * pl.col("left_blocks") >= pl.col("last_blocks")
             )
-            .with_columns(phase=pl.lit(phase))
+            .with_columns(phase=pl.lit(phase), last_bytes="left_bytes", last_blocks="left_blocks")
         )
         rows.append(grown.select(GROWTH_SCHEMA.names()).cast(GROWTH_SCHEMA))
         blocks.append(lasting.join(grown, on=GROWN_KEY, how="semi")["malloc_sequence"])

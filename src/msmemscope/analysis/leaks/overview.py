@@ -156,13 +156,15 @@ def find_leaks(
         growth: The limits of a slow leak.
     """
     host_growth = find_host_growth(recording)
+    step_leaks, slow_leaks = find_step_leaks(recording, options), find_slow_leaks(recording, growth)
+    known = pl.concat([step_leaks.leaked["malloc_sequence"], slow_leaks.blocks]).unique()
     return LeakOverview(
         recording.process_id,
         recording.source,
-        find_step_leaks(recording, options),
+        step_leaks,
         find_fluctuation(recording),
-        find_slow_leaks(recording, growth),
-        find_growth_outside_steps(recording, growth),
+        slow_leaks,
+        find_growth_outside_steps(recording, growth, known=known),
         find_waiting_cycles(recording),
         find_driver_leaks(recording),
         host_growth,

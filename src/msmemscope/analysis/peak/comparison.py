@@ -134,10 +134,10 @@ def _enlarged(sizes: pl.Series, pairs: pl.DataFrame, ratio: float) -> pl.Series:
     grown = known.filter(is_larger).select("ratio", logarithm=logarithm).sort("logarithm")
     asked = sizes.alias("size_then").to_frame().with_row_index("row").with_columns(logarithm=logarithm)
     found = asked.sort("logarithm").join_asof(grown, on="logarithm", strategy="nearest").sort("row")
-    larger = (found["size_then"] * found["ratio"].fill_null(ratio)).round().cast(pl.Int64)
+    larger = (pl.col("size_then") * pl.col("ratio").fill_null(ratio)).round().cast(pl.Int64)
     # Workspaces have one size for all batches.
-    stays = sizes.is_in(known.filter(~is_larger)["size_then"].implode())
-    return sizes.zip_with(stays, larger)
+    stays = pl.col("size_then").is_in(known.filter(~is_larger)["size_then"].implode())
+    return found.select(size=pl.when(stays).then("size_then").otherwise(larger))["size"]
 
 
 def failing_operator(recording: Recording, failure: Mapping[str, Any]) -> tuple[str | None, int]:
