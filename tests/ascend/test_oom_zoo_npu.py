@@ -65,6 +65,7 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
         "reported.outputs_of_last_step", "reported.copied_for_averages", "reported.first_forward",
         "reported.model_left_in_evaluation", "reported.larger_batch_in_validation", "reported.keys_joined_by_token",
         "reported.second_model", "reported.results_of_folds", "reported.backbone_unfrozen", "reported.one_long_document",
+        "reported.queue_that_a_thread_fills",
     }  # fmt: skip
     programs = [one for one in catalogue.programs(catalogue.REPORTED_FAMILIES) if NIGHT or one.identity in by_day]
     rows = measure(tmp_path, programs)
@@ -73,6 +74,9 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
     scores = 4 * 6000**2 * 4
     (need,) = (row.need_bytes for row in rows if row.program == "reported.one_long_document")
     assert 2 * scores < need < 2.1 * scores
+    # A thread has filled the queue while the step ran: 32 batches, of which the first step had left 3.
+    (said,) = (row.sentence for row in rows if row.program == "reported.queue_that_a_thread_fills")
+    assert "leak, 580 MiB in 29 blocks" in said
 
 
 @pytest.mark.skipif(not NIGHT, reason="at night: the truth of the zoo itself")

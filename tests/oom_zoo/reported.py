@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
+import queue
+import threading
+import time
 from collections import deque
 
 import torch
@@ -349,6 +352,26 @@ def one_long_document() -> None:
         for request in range(20):
             length = longest if request == 15 else 300 + 97 * request % 600
             model(torch.zeros(length, 128, device=DEVICE)).mean()
+
+
+def queue_that_a_thread_fills() -> None:
+    """Batches of 20 MiB wait in a queue without a bound: 12 after four steps, 33 when the fifth begins."""
+    ready: queue.Queue[torch.Tensor] = queue.Queue(1 if is_applied("release what steps keep") else 0)
+    wanted = threading.Semaphore(0)
+
+    def fill() -> None:
+        while True:
+            wanted.acquire()
+            ready.put(torch.zeros(20, 256, 1024, device=DEVICE))  # CAUSE leak
+
+    threading.Thread(target=fill, daemon=True).start()
+    model = _layers(2, 1024)
+    for step, count in enumerate((4, 4, 4, 4, 21, 1, 1), 1):
+        wanted.release(count)
+        while not is_applied("release what steps keep") and ready.qsize() < count + 3 * (step - 1):
+            time.sleep(0.01)
+        model(ready.get().flatten(0, 1)).square().mean().backward()
+        model.zero_grad()
 
 
 def replay_buffer_on_the_device() -> None:

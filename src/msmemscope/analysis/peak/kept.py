@@ -80,6 +80,8 @@ _FEWEST_ROUNDS: Final = 4
 _THIRDS: Final = 3
 _LEAST_FULLER: Final = 1.5
 """Its bytes over the last third of the steps beside those over the first."""
+_LEAST_OF_FILLER: Final = 9 / 10
+"""Of the blocks of a thread: it only fills a container, and does not work for the step that runs."""
 _LEAST_SPAN: Final = 1 / 2
 """Of a stretch, by its allocations: the distance between the births of blocks that are kept one by one."""
 
@@ -149,14 +151,34 @@ def _over_steps(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
         is_joined = count[number, -1] == count[number, half] and any(_JOINING.search(name or "") for name in names)
         is_cache = is_joined or any(_CACHE.search(step.texts.get(stack, "")) for stack in stacks)
         numbers[Cause.KV_CACHE if is_cache else Cause.LEAK].append(number)
-    # The failing step's own blocks of these lines are not kept yet.
-    ended_blocks = held.filter(pl.col("malloc_sequence") < step.begin)
+    is_earlier = pl.col("malloc_sequence") < step.begin
     for cause, chosen in numbers.items():
         sites = growing.filter(pl.col("group").is_in(chosen)).select(_SITE).unique()
-        blocks = ended_blocks.join(sites, on=_SITE, how="semi", maintain_order="left")
-        found = candidate_of(cause, blocks, step, -int(live[chosen, 0].sum()))
+        of_lines = held.join(sites, on=_SITE, how="semi", maintain_order="left")
+        blocks, own = of_lines.filter(is_earlier), of_lines.filter(~is_earlier)
+        found = candidate_of(
+            cause, pl.concat([blocks, _run_ahead(blocks, own, step)]), step, -int(live[chosen, 0].sum())
+        )
         if found.freed_bytes > 0:
             yield dataclasses.replace(found, block_count=max(found.block_count - int(count[chosen, 0].sum()), 0))
+
+
+def _run_ahead(blocks: pl.DataFrame, own: pl.DataFrame, step: FailingStep) -> pl.DataFrame:
+    """Return what threads that do nothing else have put into the container that keeps most since the failing step began.
+
+    The failing step has a use for its own blocks. A thread that fills a queue runs ahead of the steps.
+
+    Args:
+        blocks: Of earlier steps.
+        own: Of the failing step, and of the same lines.
+        step: The failing one.
+    """
+    key = most_of(blocks.with_columns(key=container_of(pl.col("held_by"))), "key")
+    made = step.blocks.filter(pl.col("malloc_sequence") >= step.begin)
+    shares = made.join(blocks.select(*_SITE, is_here=True).unique(), on=_SITE, how="left").group_by("thread_id")
+    fillers = shares.agg(pl.col("is_here").count() / pl.len()).filter(pl.col("is_here") >= _LEAST_OF_FILLER)
+    is_of_filler = pl.col("thread_id").is_in(fillers["thread_id"].implode())
+    return own.filter(is_of_filler & (container_of(pl.col("held_by")) == key)) if "[" in key else own.clear()
 
 
 def _in_rounds(held: pl.DataFrame, step: FailingStep) -> Iterator[Candidate]:
