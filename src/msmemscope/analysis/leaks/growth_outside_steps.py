@@ -39,7 +39,7 @@ def find_growth_outside_steps(
     Args:
         recording: Of a process.
         options: The limits of growth.
-        known: `malloc_sequence` of blocks that leak over steps. What a long step has of them is that leak, and nothing else.
+        known: `malloc_sequence` of blocks that leak over steps. In a long step they count as that leak alone.
 
     Returns:
         The call sites, with their `phase`; none if the program has no steps.
