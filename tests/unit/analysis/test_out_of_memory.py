@@ -131,6 +131,8 @@ def test_failures_are_told_apart() -> None:
         (31, 1, False),
         (41, 1, False),
     ]
+    # The first on a device says why, and so does the last.
+    assert [found.cause is not None for found in result.failures] == [True, False, True, True]
     # A snapshot belongs to the failure right behind it, or right before it where torch gave up.
     assert [found.state.get("free") for found in result.failures] == [300, 300, None, None]
     assert result.failures[0].alive == ()
@@ -189,3 +191,8 @@ def test_a_dump_with_snapshots_of_failures_alone() -> None:
     assert analyse([snapshot(20)], [block(1, 10)]).coverage.missing == (ONLY_SNAPSHOTS,)
     assert analyse([snapshot(20, name_id=6)], [block(1, 10)]).coverage.is_answered
     assert analyse([snapshot(20), failure(21)], []).coverage.is_answered
+    # An allocator that gives its cache back is served then.
+    granted = {"sequence": 22, "kind": EventKind.MALLOC, "size": 500, "thread_id": 7, "pool": Pool.HAL}
+    served = analyse([snapshot(20), failure(21), granted], [block(1, 10)])
+    assert served.coverage.is_answered
+    assert served.failures == ()

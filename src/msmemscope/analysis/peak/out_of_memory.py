@@ -129,7 +129,7 @@ class OutOfMemory:
     most_recent: tuple[AliveBlock, ...]
     """The latest first; of the same pools."""
     cause: OutOfMemoryCause | None = None
-    """Why; of the last failure on each device, None of those before it."""
+    """Why; of the first failure on each device and of the last, None of those between them."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,8 +164,9 @@ def analyze_out_of_memory(recording: Recording, options: OutOfMemoryOptions | No
     chosen = options or OutOfMemoryOptions()
     calls = _failed_calls(recording)
     described = calls.tail(chosen.most_failures).iter_rows(named=True)
-    last = calls.unique("device", keep="last")["sequence"].to_list()
-    found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen, last) for row in described))
+    # A program that tries smaller and smaller batches fails first for the reason that counts.
+    ends = pl.concat([calls.unique("device", keep=which) for which in ("first", "last")])["sequence"].to_list()
+    found = OutOfMemoryResult(calls.height, tuple(_describe(recording, row, chosen, ends) for row in described))
     return dataclasses.replace(found, coverage=_coverage(recording, found))
 
 
@@ -175,7 +176,9 @@ def _coverage(recording: Recording, found: OutOfMemoryResult) -> Coverage:
         return dataclasses.replace(coverage, missing=())
     names = recording.strings.filter(pl.col("text").is_in([OOM_SNAPSHOT_NAME, OOM_SNAPSHOT_AFTER_NAME]))["id"]
     is_failure = (pl.col("kind") == EventKind.SNAPSHOT) & pl.col("name_id").is_in(names.implode())
-    if coverage.is_answered and not recording.events.filter(is_failure).is_empty():
+    # Failures that a later attempt served have snapshots, too.
+    is_known = not failed_attempts(recording).is_empty()
+    if coverage.is_answered and not is_known and not recording.events.filter(is_failure).is_empty():
         return coverage.without_answer([ONLY_SNAPSHOTS])
     return coverage
 
@@ -186,7 +189,7 @@ def _failed_calls(recording: Recording) -> pl.DataFrame:
 
 
 def _describe(
-    recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions, last: Collection[int]
+    recording: Recording, failure: Mapping[str, Any], options: OutOfMemoryOptions, explained: Collection[int]
 ) -> OutOfMemory:
     alive = blocks_in_use(recording.blocks.filter(pl.col("device") == failure["device"]), failure["sequence"])
     granted = granted_pieces(recording, failure, alive.filter(pl.col("pool") == Pool.HAL))
@@ -211,7 +214,7 @@ def _describe(
             alike.agg(pl.exclude("count").last(), count=pl.len()), "size", "malloc_sequence", limit=options.limit
         ),
         most_recent=_listed(named, "malloc_sequence", limit=options.limit),
-        cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in last else None,
+        cause=find_cause(recording, failure["sequence"]) if failure["sequence"] in explained else None,
     )
 
 
