@@ -39,8 +39,8 @@ _MOST_TIME_NS = 100_000_000
 _MOST_GROWING = 64
 """Containers, and classes, that a look returns."""
 _MOST_NAMED = 32
-_LEAST_BYTES = 1 << 18
-"""By which a container must have grown for its chain to be looked up."""
+_LEAST_BYTES = 1 << 15
+"""By which a container must have grown for its chain to be looked up. Its entries may have more outside of Python."""
 _FAR = 16
 """Times its entries that a bound is no bound: who sets one of ten millions wants none."""
 _LEAST_SHARED_BYTES = 1 << 24

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from msmemscope.analysis.host.copied_pages import find_copied_pages
-from msmemscope.analysis.host.growing_containers import filling_bytes, growing_containers, largest_container
+from msmemscope.analysis.host.growing_containers import (
+    container_of_blocks,
+    filling_bytes,
+    growing_containers,
+    largest_container,
+)
+from msmemscope.analysis.host.host_samples import HostSamples
 from msmemscope.model.containers import UP_TO
 from msmemscope.model.events import EventKind
 from tests.fakes.traces import Trace
 
 MOST = 2**64 - 1
+MEBIBYTE = 1 << 20
 
 
 def noted(
@@ -22,9 +29,10 @@ def noted(
     size: int = 1000,
     address: int = 1,
     kind: str = "list",
+    entry: str = "str",
 ) -> None:
     """Appends a container as a look records it."""
-    texts = f"container_type:{kind},entry_type:str,first_entries:{first},first_sequence:1"
+    texts = f"container_type:{kind},entry_type:{entry},first_entries:{first},first_sequence:1"
     trace.add(
         EventKind.CONTAINER,
         address=address,
@@ -63,6 +71,35 @@ def test_one_with_a_bound_fills_up(entries: int, filling: int) -> None:
     largest = largest_container(recording)
     assert largest is not None
     assert (largest.type, largest.bound) == ("deque", 200)
+
+
+@pytest.mark.parametrize(
+    ("others", "is_named"),
+    [
+        ({}, True),
+        ({"main.losses": "float"}, True),  # their bytes are known
+        ({"main.order": "Image"}, True),  # of the same objects
+        ({"main.futures": "Future"}, False),
+    ],
+)
+def test_one_with_an_entry_for_each_block_holds_them(others: dict[str, str], is_named: bool) -> None:  # noqa: FBT001
+    """Images have their bytes outside of Python. Which container has them is not known if others keep the same pace."""
+    trace = Trace()
+    trace.step()
+    for _ in range(400):
+        trace.sample(MEBIBYTE, "app.py(9): thumbnail", block=MEBIBYTE)
+        trace.sample(
+            MEBIBYTE, "app.py(9): thumbnail", block=64
+        )  # a small by-product, of which each sample is of thousands
+    noted(trace, "app.thumbnails", 410, kind="dict", entry="str to Image", size=5000)
+    noted(trace, "app.sessions", 150, entry="Session", address=2)
+    for number, (name, entry) in enumerate(others.items()):
+        noted(trace, name, 410, entry=entry, address=3 + number)
+    recording = trace.recording()
+    found = container_of_blocks(recording, HostSamples.of(recording))
+    assert (found is not None) == is_named
+    if found is not None:
+        assert found.words == "app.thumbnails (dict of str to Image, +400 per step, 410 now, one for each block)"
 
 
 @pytest.mark.parametrize(

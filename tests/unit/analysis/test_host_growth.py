@@ -230,6 +230,8 @@ def test_shared_memory_comes_before_memory_that_is_kept_free() -> None:
     trace = Trace()
     for step in range(1, 101):
         trace.sample(MEBIBYTE, "publisher.py(10): publish", native=PYTHON_STACK, function="mmap(MAP_SHARED)")
+        for _ in range(500 if step == 4 else 0):  # most of the time passes in one step
+            trace.free_sample(sampled(trace, "publisher.py(20): train", MEBIBYTE))
         trace.free_sample(sampled(trace, "publisher.py(20): train", MEBIBYTE))
         attributes = trace.text(f"shared_bytes:{step * MEBIBYTE}")
         resident = BASE + 2 * step * MEBIBYTE
@@ -238,7 +240,7 @@ def test_shared_memory_comes_before_memory_that_is_kept_free() -> None:
     found = find_host_growth(trace.recording())
     assert found is not None
     assert (found.is_growing, found.is_shared, found.is_kept_free) == (True, True, False)
-    assert found.site == HostSite("publisher.py(10): publish", 100 * MEBIBYTE, 100, SHARED_MEMORY)
+    assert found.site == HostSite("publisher.py(10): publish", 98 * MEBIBYTE, 98, SHARED_MEMORY)
 
 
 @pytest.mark.parametrize(("told", "growth"), [(MEBIBYTE, 98 * MEBIBYTE), (0, None)])

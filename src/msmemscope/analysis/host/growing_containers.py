@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from msmemscope.model.containers import bound_in, without_bound
+from msmemscope.model.containers import OBJECTS_OF_CLASS, bound_in, without_bound
 from msmemscope.model.events import EventKind
 from msmemscope.recording.holders import container_of
 from msmemscope.units import format_bytes, format_count
 
 if TYPE_CHECKING:
+    from msmemscope.analysis.host.host_samples import HostSamples
     from msmemscope.recording import Recording
 
 CONTAINER_SCHEMA: Final = pl.Schema(
@@ -39,6 +40,18 @@ steps, seconds: between both; no steps where the program has none.
 bound: the most entries that it takes; null where the program does not say so.
 """
 
+_MOST_ERROR_OF_COUNT: Final = 1 / 6
+"""The standard error of a number of blocks, in parts of it: with more, other containers have as many entries by chance."""
+_MOST_ERRORS: Final = 2
+_FEWEST_SEEN: Final = 32
+"""Entries that a container got while it was looked at."""
+_OF_KEY: Final = " to "
+"""Between the types of key and value, where entries are pairs."""
+_OF_KNOWN_SIZE: Final = (
+    "", "NoneType", "bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "ndarray", "set",
+    "str", "tuple",
+)  # fmt: skip
+"""Types of entries whose bytes are known: a container of them would keep the growth by these."""
 _LATE: Final = 0.6
 """The part of the run that is over before the last look at what still grows."""
 
@@ -58,6 +71,8 @@ class GrowingContainer:
     steps: int
     seconds: float
     bound: int | None
+    is_of_blocks: bool = False
+    """Whether it has an entry for each block of a line: the bytes of entries are not known then."""
 
     @property
     def kind(self) -> str:
@@ -66,13 +81,14 @@ class GrowingContainer:
 
     @property
     def words(self) -> str:
-        """The container, its type, its pace and its length: `main.seen (list of str, +200 per step, 600,000 now)`."""
+        """The container, its type, its pace and its length: `main.seen (list of str, +200 per step, 600,000 now, ...)`."""
         grown = f"+{format_count(self.grown_entries)}"
         pace = (
             f"+{self.grown_entries / self.steps:,.3g} per step" if self.steps else f"{grown} in {self.seconds:,.3g} s"
         )
-        each = format_bytes(round(self.grown_bytes / max(self.grown_entries, 1)))
-        return f"{self.held_by} ({self.kind}, {pace}, {format_count(self.entries)} now, {each} each)"
+        each = f"{format_bytes(round(self.grown_bytes / max(self.grown_entries, 1)))} each"
+        size = "one for each block" if self.is_of_blocks else each
+        return f"{self.held_by} ({self.kind}, {pace}, {format_count(self.entries)} now, {size})"
 
 
 def growing_containers(recording: Recording) -> pl.DataFrame:
@@ -109,13 +125,19 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
         recording: With CONTAINER events and the steps of the program.
         earliest: The part of the run that must be over before the last look at a container.
     """
+    return _seen_last(recording, earliest).select(CONTAINER_SCHEMA.names())
+
+
+def _seen_last(recording: Recording, earliest: float) -> pl.DataFrame:
+    """Return the same with `first_sequence` and `sequence`: the events of the first look and of the last."""
+    schema = pl.Schema({**CONTAINER_SCHEMA, "first_sequence": pl.UInt64(), "sequence": pl.UInt64()})
     seen = recording.events.filter(pl.col("kind") == EventKind.CONTAINER, pl.col("size") > 0)
     if seen.is_empty():
-        return CONTAINER_SCHEMA.to_frame()
+        return schema.to_frame()
     moment = pl.col("timestamp_ns").cast(pl.Int64, strict=False)
     events = recording.events.select("sequence", moment).filter(moment > 0)
     if events.is_empty():
-        return CONTAINER_SCHEMA.to_frame()
+        return schema.to_frame()
     moments = events["timestamp_ns"].to_numpy()
     begin, end = int(moments.min()), int(moments.max())
     # Figures that nobody can believe, as in a damaged log, are none.
@@ -153,8 +175,8 @@ def _containers(recording: Recording, earliest: float) -> pl.DataFrame:
             ),
             seconds=(latest["timestamp_ns"] - first_ns).clip(0) / 1e9,
         )
-        .select(CONTAINER_SCHEMA.names())
-        .cast(CONTAINER_SCHEMA)
+        .select(schema.names())
+        .cast(schema)
         .sort("grown_bytes", descending=True, maintain_order=True)
     )
 
@@ -184,3 +206,28 @@ def container_behind(recording: Recording, growth_bytes: int, least_share: float
     if first is None or first["grown_bytes"] < least_share * growth_bytes:
         return None
     return GrowingContainer(**first)
+
+
+def container_of_blocks(recording: Recording, of_line: HostSamples) -> GrowingContainer | None:
+    """Return the container that got an entry for each block that a line kept; None where none did, or several.
+
+    Objects of libraries do not say how much memory they have outside of Python: images, tables, tensors in shared memory.
+
+    Args:
+        recording: With CONTAINER events and the steps of the program.
+        of_line: All samples of the line.
+    """
+    entry = pl.col("entry_type").str.split(_OF_KEY).list.last()
+    seen = _seen_last(recording, _LATE).filter(
+        pl.col("grown_entries") >= _FEWEST_SEEN,
+        pl.col("bound").is_null(),
+        pl.col("type") != OBJECTS_OF_CLASS,
+        ~entry.is_in(_OF_KNOWN_SIZE),
+    )
+    found = []
+    for row in seen.iter_rows(named=True):
+        count, error = of_line.alive(row.pop("first_sequence"), row.pop("sequence")).block_count
+        if error <= _MOST_ERROR_OF_COUNT * count and abs(row["grown_entries"] - count) <= 1 + _MOST_ERRORS * error:
+            found.append(GrowingContainer(**row, is_of_blocks=True))
+    kinds = {one.entry_type.rpartition(_OF_KEY)[2] for one in found}
+    return found[0] if len(kinds) == 1 else None

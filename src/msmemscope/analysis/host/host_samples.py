@@ -40,6 +40,8 @@ _KIND_OF_FUNCTION: Final = {
 }  # fmt: skip
 """Of functions that say what the memory is, whoever calls them."""
 
+_LEAST_OF_USUAL: Final = 1 / 4
+"""Of the size of the block that half of the bytes are in larger ones than: others are by-products."""
 _IMPORTING: Final = "<frozen importlib._bootstrap"
 _MODULE: Final = re.compile(r"(?:.*/)?([^/(]+)\(")
 _PASSED_ON: Final = re.compile(r"lib(?:c|stdc\+\+|m|pthread|gcc_s)[-.]|ld-linux")
@@ -125,6 +127,18 @@ class HostSamples:
         stands_for, size = (self.rows[column].cast(pl.Float64) for column in ("bytes", "size"))
         return int((stands_for * (stands_for - size).clip(0)).sum() ** 0.5)
 
+    @property
+    def block_count(self) -> tuple[float, float]:
+        """How many blocks they stand for, and the standard error of that. Blocks far smaller than most bytes are left out."""
+        if self.rows.is_empty():
+            return 0.0, 0.0
+        by_size = self.rows.select("size", "bytes").sort("size", descending=True)
+        usual = int(by_size.filter(pl.col("bytes").cum_sum() * 2 >= pl.col("bytes").sum())["size"][0])
+        counted = by_size.filter(pl.col("size") >= _LEAST_OF_USUAL * usual)
+        weights = (counted["bytes"] / counted["size"].clip(1)).clip(1)
+        # A block that was sampled with a chance of p stands for 1 / p.
+        return float(weights.sum()), float((weights * (weights - 1)).sum()) ** 0.5
+
     def as_blocks(self) -> pl.DataFrame:
         """Return them as blocks: `malloc_sequence`, `free_sequence` (null if not freed), `size`."""
         return self.rows.select(
@@ -158,6 +172,12 @@ class HostSamples:
         changes = np.concatenate([self.rows["bytes"].to_numpy(), -ended["bytes"].to_numpy()])
         order = np.argsort(moments, kind="stable")
         return int(moments[order][np.cumsum(changes[order]).argmax()])
+
+    def of_line(self, recording: Recording, site: HostSite) -> HostSamples:
+        """Choose those of the line of a site; none if there are none."""
+        line, _ = line_and_library(site.site)
+        found = (part for one, part in self.by_line(recording) if line_and_library(one.site)[0] == line)
+        return next(found, HostSamples(self.rows.clear()))
 
     def by_line(self, recording: Recording) -> list[tuple[HostSite, HostSamples]]:
         """Group them by the line of the program, the largest first.

@@ -7,8 +7,8 @@ stretches of steps. A floor that rises from each stretch to the next one is grow
 program sets itself up in it. First without the free memory that is kept, then with it: a program that frees all it
 takes can still leave gaps. Gaps become more until they fit what is asked for. So over few steps they must grow evenly.
 
-A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself, by
-samples alone. Each of its lines must go on to make some. The kernel's own figure must grow with it.
+A program without tensors is judged over stretches of its time in the same way. Shared memory is judged by itself: over
+steps by the kernel's own figure, else by samples. Each of its lines must go on to make some, and that figure must grow with it.
 
 Samples of allocations name the line that made it, if they explain enough of it. Where steps are too few to tell, or a
 program with tensors has none, samples alone can show growth. Then the memory of a line stays, and the line made some in most
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from msmemscope.analysis.host.growing_containers import container_behind, filling_bytes
+from msmemscope.analysis.host.growing_containers import container_behind, container_of_blocks, filling_bytes
 from msmemscope.analysis.host.host_figures import (
     begin_of_program,
     blocks_in_process,
@@ -202,13 +202,16 @@ def _found(recording: Recording) -> HostGrowth | None:
         found = _growth_of_the_run(recording, every, samples)
     # Shared memory is in use: it comes before memory that is only kept.
     if found is None or not found.is_growing or found.is_kept_free:
-        shared = _growth_of_the_run(recording, every, every.of_shared_memory(), is_shared=True)
+        shared = _shared_over_steps(recording, every.of_shared_memory())
+        shared = shared or _growth_of_the_run(recording, every, every.of_shared_memory(), is_shared=True)
         found = shared if shared is not None and shared.is_growing else found
     if found is None or not found.is_growing or found.is_kept_free:
         return found
     if filling_bytes(recording) >= _LEAST_FILLING * found.growth_bytes:
         return dataclasses.replace(found, is_growing=False)
     container = container_behind(recording, found.growth_bytes, _LEAST_KEPT)
+    if container is None and found.site is not None:
+        container = container_of_blocks(recording, every.of_line(recording, found.site))
     if found.is_over_steps and found.site is None and container is None:
         begin, end = _moments_of_steps(recording, found)
         untouched = touched_later_bytes(recording, samples, begin, end)
@@ -220,9 +223,8 @@ def _found(recording: Recording) -> HostGrowth | None:
 def _moments_of_steps(recording: Recording, found: HostGrowth) -> tuple[int, int]:
     """The events with the figures of the first and the last step."""
     figures = _figures(recording)
-    number = figures["number"].to_numpy()
-    places = np.searchsorted(number, [found.first_step, found.last_step])
-    begin, end = figures["sequence"].to_numpy()[places]
+    places = figures["number"].search_sorted(pl.Series([found.first_step, found.last_step]))
+    begin, end = figures["sequence"][places]
     return int(begin), int(end)
 
 
@@ -261,13 +263,10 @@ def _figures(recording: Recording) -> pl.DataFrame:
 
 def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
     figures = _figures(recording)
-    if figures.height < _STRETCHES * _LEAST_FIGURES:
+    bounds = _bounds_of_stretches(figures)
+    if bounds is None:
         return None
     numbers = figures["number"].to_numpy()
-    edges = np.linspace(numbers[0], numbers[-1] + 1, _STRETCHES + 1)
-    bounds = np.searchsorted(numbers, edges[1:-1])
-    if min(map(len, np.split(numbers, bounds))) < _LEAST_FIGURES:
-        return None
     used = _used_bytes(recording, figures)
     course = _judged(np.split(used, bounds), LEAST_HOST_GROWTH_BYTES, _OF_USED)
     gaps = _judged_with_gaps(figures, used, bounds)
@@ -287,6 +286,32 @@ def _growth_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth
     live = samples.alive(int(figures["sequence"][course.begin]), int(figures["sequence"][-1]))
     site = _line_of(recording, live, course.growth_bytes)
     return dataclasses.replace(found, site=site, is_sampled=not samples.rows.is_empty())
+
+
+def _shared_over_steps(recording: Recording, samples: HostSamples) -> HostGrowth | None:
+    """The growth of shared memory over steps, by the kernel's own figure; None where it is not steady, or has no line."""
+    figures = _figures(recording)
+    bounds = _bounds_of_stretches(figures)
+    if bounds is None or samples.rows.is_empty():
+        return None
+    course = _judged(np.split(figures["shared"].to_numpy(), bounds), LEAST_HOST_GROWTH_BYTES, _OF_USED)
+    live = samples.alive(int(figures["sequence"][course.begin]), int(figures["sequence"][-1]))
+    site = _line_of(recording, live, course.growth_bytes) if course.is_growing and live.rows.height else None
+    if site is None:
+        return None
+    first, last, resident = (int(figures["number"][course.begin]), *figures["number", "anonymous"].row(-1))
+    growth = course.growth_bytes
+    return HostGrowth(first, last, resident, growth, is_growing=True, site=site, is_sampled=True, is_shared=True)
+
+
+def _bounds_of_stretches(figures: pl.DataFrame) -> Places | None:
+    """The place of the first figure of each stretch of steps but the first; None where figures are too few."""
+    numbers = figures["number"].to_numpy()
+    if len(numbers) < _STRETCHES * _LEAST_FIGURES:
+        return None
+    edges = np.linspace(numbers[0], numbers[-1] + 1, _STRETCHES + 1)
+    bounds = np.searchsorted(numbers, edges[1:-1])
+    return bounds if min(map(len, np.split(numbers, bounds))) >= _LEAST_FIGURES else None
 
 
 def _judged(stretches: list[Bytes], least_bytes: int, steadiness: _Steadiness) -> _Course:
