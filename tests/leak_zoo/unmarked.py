@@ -185,6 +185,21 @@ def decoding_one_sequence() -> None:
             state = seen[:, -1:]
 
 
+def decoding_of_longer_prompts() -> None:
+    """Sequences one after the other, each longer: the answer has the cache of its own until the next one is there."""
+    layer = _Attention().to(DEVICE)
+    answer = None
+    with torch.no_grad():
+        for request in range(14):
+            past: _KeysAndValues | None = None
+            state = torch.ones(16, 8 + 22 * request, 512, device=DEVICE)
+            for _ in range(12):
+                seen, past = layer(state, past)
+                state = seen[:, -1:]
+            answer = {"text": state, "cache": past}
+    assert answer is not None
+
+
 def decoding_that_keeps_sequences() -> None:
     """Sequences one after the other, whose caches are kept."""
     layer = _Attention().to(DEVICE)
