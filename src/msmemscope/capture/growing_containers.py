@@ -39,6 +39,7 @@ _MOST_TIME_NS = 100_000_000
 _MOST_GROWING = 64
 """Containers, and classes, that a look returns."""
 _MOST_NAMED = 32
+_MOST_CHAINS = 1024
 _LEAST_BYTES = 1 << 15
 """By which a container must have grown for its chain to be looked up. Its entries may have more outside of Python."""
 _FAR = 16
@@ -80,6 +81,8 @@ class ContainerLooks:
         self._began_ns = monotonic_ns()
         self._is_looking = False
         self._has_ended = False
+        self._chains: dict[tuple[int, str], str] = {}
+        """From a variable of the program to each container that was recorded, by its id and its type."""
         _native.forget_containers()
         self._await_next()
 
@@ -137,12 +140,13 @@ class ContainerLooks:
             roots = SearchRoots(process_ends=process_ends)
             every = list(roots)
             found, largest, _ = _native.growing_containers(every, roots.of_program, deque, limit_ns, _MOST_GROWING)
+            of_program = {id(root) for root in every[: roots.of_program]}
             every.clear()  # a function that returns meanwhile must not keep its variables
             if self._is_forked:
                 # It copies what it shares with its parent, even if it only reads. The sequence stands for no look.
                 found.extend((path, entries, entries, 0) for path, entries in largest)
             del largest
-            _record(found, roots)
+            _record(found, roots, of_program, self._chains)
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever its objects are like
             _native.note_fact("unobserved.containers", f"{type(error).__name__}: {error}")
         finally:
@@ -169,8 +173,20 @@ class _Grown(NamedTuple):
         return self.total_bytes * (self.entries - self.first_entries) // self.entries
 
 
-def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) -> None:
-    """Record what has grown by most, in bytes."""
+def _record(
+    found: list[tuple[list[Any], int, int, int]],
+    roots: SearchRoots,
+    of_program: set[int],
+    chains: dict[tuple[int, str], str],
+) -> None:
+    """Record what has grown by most, in bytes.
+
+    Args:
+        found: Paths from a root to each container or object of a class, its entries, those at first, and the event then.
+        roots: Of this look.
+        of_program: Ids of the roots that are variables of the program.
+        chains: As of earlier looks; those of this one are added.
+    """
     known = []
     for path, entries, first_entries, first_sequence in found:
         if id(path[-1]) in roots.names and type(path[-1]) is dict:
@@ -195,6 +211,11 @@ def _record(found: list[tuple[list[Any], int, int, int]], roots: SearchRoots) ->
         types, counts = (type_name, one.entry_type), (one.entries, one.first_entries, one.first_sequence)
         # The chain of a class leads to any of its objects, another one at each look.
         place = id(type(one.path[-1])) if is_class else id(one.path[-1])
+        if id(one.path[0]) in of_program and len(chains) < _MOST_CHAINS:
+            chains[place, one.type_name] = chain
+        elif not is_class:
+            # The function that had it has returned: a thread of a library may have it still.
+            chain = chains.get((place, one.type_name), chain)
         _native.note_container(place, chain, *types, *counts, one.total_bytes)
 
 
