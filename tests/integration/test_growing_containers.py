@@ -53,11 +53,7 @@ KEPT: Final = {
     ),
     # When main() has returned, only a frame of threading leads to it.
     "list that a thread of a library has": (
-        "import threading\n"
-        "def remind(what):\n"
-        "    timer = threading.Timer(60, len, [what])\n"
-        "    timer.daemon = True\n"
-        "    timer.start()",
+        "import threading\ndef remind(what): timer = threading.Timer(60, len, [what]); timer.daemon = True; timer.start()",
         "number or remind(server.block_ids); server.block_ids.append(str(number).zfill(60_000))",
         "Server.block_ids, from main.server (list of str",
     ),
