@@ -19,13 +19,13 @@ from msmemscope.analysis.peak.figures import most_of
 from msmemscope.analysis.replay.allocator_settings import read_settings
 from msmemscope.analysis.replay.recorded_allocations import Action, allocating_devices, recorded_allocations
 from msmemscope.analysis.replay.replay import replay
-from msmemscope.recording.failed_allocations import is_in_pieces
+from msmemscope.recording.failed_allocations import failed_attempts, is_in_pieces
 
 if TYPE_CHECKING:
     from msmemscope.analysis.fragmentation.fragmentation import Fragmentation
     from msmemscope.analysis.peak.comparison import FailingStep
     from msmemscope.analysis.peak.figures import MemoryFigures
-    from msmemscope.analysis.replay.recorded_allocations import Allocations
+    from msmemscope.analysis.replay.recorded_allocations import Allocations, Column
 
 PINNING_SHARE: Final = 1 / 8
 """Of the segments with gaps: blocks that have less of them pin them, others split them."""
@@ -101,22 +101,45 @@ def _setting_that_serves(step: FailingStep, figures: MemoryFigures) -> str | Non
     # Up to the first attempt, and then the request as one that the model tries.
     before = allocations.sequences < step.failure["first_attempt"]
     until = int(before.argmin()) if not before.all() else allocations.count
+    stretches = [np.arange(until)]
+    failed = failed_attempts(step.recording).filter(pl.col("device") == figures.device)["sequence"]
+    earlier = failed.filter(failed < step.failure["first_attempt"]).max()
+    if earlier is not None:
+        # Another setting may not get as far as that one, where the device was just as full.
+        stretches.append(_since(allocations, int(str(earlier)), until))
     # Whoever is served goes on: best is a setting with which the same request would be served once more.
     for times in (2, 1):
         if figures.in_use_bytes + times * figures.request_bytes > budget:
             continue
-        tried = _with_requests(allocations, until, figures.request_bytes, times)
+        ways = [_with_requests(allocations, places, figures.request_bytes, times) for places in stretches]
         for text in _SETTINGS:
             settings = dataclasses.replace(read_settings(text, allocations.kind), capacity_bytes=budget)
-            if replay(tried, settings).failure is None:
+            if any(replay(tried, settings).failure is None for tried in ways):
                 return text
     return ""
 
 
-def _with_requests(allocations: Allocations, until: int, request_bytes: int, times: int) -> Allocations:
-    """Return the first allocations of a recording, and behind them a request, so many times, that is kept."""
+def _since(allocations: Allocations, sequence: int, until: int) -> Column:
+    """Return the places of the allocations of blocks in use at an event, and of the events from there on.
+
+    Args:
+        allocations: Of the device.
+        sequence: Of the event.
+        until: The place of the first event that is left out.
+    """
+    places = np.arange(until)
+    begin = int(np.searchsorted(allocations.sequences, sequence))
+    actions, blocks = allocations.actions[:until], allocations.blocks[:until]
+    is_freed = np.isin(actions, (Action.REQUEST_FREE, Action.COMPLETE_FREE)) & (places < begin)
+    is_in_use = (actions == Action.ALLOCATE) & ~np.isin(blocks, blocks[is_freed])
+    return np.flatnonzero((places >= begin) | is_in_use)
+
+
+def _with_requests(allocations: Allocations, places: Column, request_bytes: int, times: int) -> Allocations:
+    """Return some events of a recording, and behind them a request, so many times, that is kept."""
+    until = len(places)
     columns: dict[str, Any] = {
-        field.name: np.append(value[:until], np.repeat(value[:1] if until else np.zeros(1, value.dtype), times))
+        field.name: np.append(value[places], np.repeat(value[:1] if until else np.zeros(1, value.dtype), times))
         for field in dataclasses.fields(allocations)
         if getattr(value := getattr(allocations, field.name), "shape", None) == (allocations.count,)
     }
