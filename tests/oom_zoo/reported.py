@@ -374,6 +374,25 @@ def queue_that_a_thread_fills() -> None:
         model.zero_grad()
 
 
+def search_for_a_batch_size() -> None:
+    """Each batch is a tenth smaller. The pool still has the segments of the one before, which are a little too large."""
+    getattr(torch, DEVICE).empty_cache()
+    for attempt in range(7):
+        size = int(88_000 * 0.9**attempt)
+        try:
+            model = _layers(8, 256)
+            for _ in range(2):
+                batch = torch.randn(size, 256, device=DEVICE)
+                model(batch).square().mean().backward()  # CAUSE fragmentation by splitting
+                model.zero_grad()
+        except torch.OutOfMemoryError:
+            if attempt == 6:
+                raise
+            getattr(torch, DEVICE).empty_cache()  # the error still has the blocks of this attempt
+        else:
+            return
+
+
 def replay_buffer_on_the_device() -> None:
     """Transitions of a buffer of limited size lie on the device, which is full before the buffer is."""
     model = _layers(4, 512)
