@@ -65,7 +65,7 @@ def test_programs_without_marked_steps(tmp_path: Path) -> None:
         "reported.outputs_of_last_step", "reported.copied_for_averages", "reported.first_forward",
         "reported.model_left_in_evaluation", "reported.larger_batch_in_validation", "reported.keys_joined_by_token",
         "reported.second_model", "reported.results_of_folds", "reported.backbone_unfrozen", "reported.one_long_document",
-        "reported.queue_that_a_thread_fills", "reported.search_for_a_batch_size",
+        "reported.queue_that_a_thread_fills", "reported.search_for_a_batch_size", "reported.more_micro_batches",
     }  # fmt: skip
     programs = [one for one in catalogue.programs(catalogue.REPORTED_FAMILIES) if NIGHT or one.identity in by_day]
     rows = measure(tmp_path, programs)

@@ -374,6 +374,21 @@ def queue_that_a_thread_fills() -> None:
         model.zero_grad()
 
 
+def more_micro_batches() -> None:
+    """All micro-batches go forward before the first backward pass, and in step 7 there are 16 of them and not 4."""
+    model = _layers(4, 1024)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    for step in range(9):
+        losses = []
+        count = 16 if step == 6 and not is_applied("free what earlier steps freed") else 4
+        for _ in range(count):
+            result = model(torch.zeros(2560, 1024, device=DEVICE))  # CAUSE more blocks than before
+            losses.append(result.square().mean())
+        torch.stack(losses).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def search_for_a_batch_size() -> None:
     """Each batch is a tenth smaller. The pool still has the segments of the one before, which are a little too large."""
     getattr(torch, DEVICE).empty_cache()

@@ -25,6 +25,9 @@ held_by: `LossTrainer.history[412], from main.trainer`.
 viewed_bytes: the part of the block that all tensors of variables have; null where that is not known, or half of it and more.
 """
 
+_MANY_BLOCKS: Final = 16
+_LEAST_OF_MANY: Final = 1 / 4
+"""Of many blocks of a line: a variable that has fewer of them is not what keeps the others."""
 _MOST_FIELDS: Final = 4
 """Tensors of one entry of a bounded container."""
 _BRACKETS: Final = r"\[[^\[\]]*\]"
@@ -189,10 +192,19 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         count together.
         `held_by` is the newest of those that hold the most. Its block is not small beside the others.
         `viewed_share` is the part of these blocks that tensors have; null where it is not known, or half and more.
+        A variable alone holds few blocks, and a container no more than it takes. Where one is the holder of few of many,
+        it says nothing of the others.
     """
     known = blocks.select(*key, "malloc_sequence", "size").join(holders, on="malloc_sequence", maintain_order="left")
     return (
         known.with_columns(alike=container_of(pl.col("held_by")))
+        .join(blocks.group_by(key).agg(count=pl.len()), on=key, how="left", maintain_order="left")
+        .with_columns(share=pl.len().over(*key, "alike") / pl.col("count"))
+        .filter(
+            (pl.col("count") < _MANY_BLOCKS)
+            | (pl.col("share") >= _LEAST_OF_MANY)
+            | (pl.col("held_by").str.contains("[", literal=True) & ~_is_too_small(pl.col("held_by"), pl.col("count")))
+        )
         .sort("malloc_sequence")
         .group_by(*key, "alike", maintain_order=True)
         .agg(
@@ -211,6 +223,12 @@ def main_holders(blocks: pl.DataFrame, holders: pl.DataFrame, key: list[str]) ->
         )
         .select(*key, "held_by", "viewed_share")
     )
+
+
+def _is_too_small(chain: pl.Expr, count: pl.Expr) -> pl.Expr:
+    """Whether so many blocks are more than the container of a chain can have."""
+    most = chain.str.extract(rf"{BOUNDED_INDEX}(\d+)\]").cast(pl.Int64, strict=False)
+    return (count > most * _MOST_FIELDS).fill_null(value=False)
 
 
 def held_now_or_before(

@@ -65,13 +65,23 @@ def verdicts(processes: Sequence[ProcessSummary]) -> list[Verdict]:
 
 
 def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Put the leaks of a pool together: a tensor that is kept with its graph keeps blocks of many lines."""
-    leaks: dict[tuple[VerdictKind, str, int], list[Verdict]] = {}
+    """Put the leaks of a pool together: a tensor that is kept with its graph keeps blocks of many lines.
+
+    Those that containers of two variables hold are two leaks, if they are on one device. Where no container is known,
+    blocks go with the largest one.
+    """
+    leaks: dict[tuple[VerdictKind, str, int, str], list[Verdict]] = {}
     for one in found:
         if one.kind in {VerdictKind.LEAK, VerdictKind.SLOW_LEAK} and not one.known_sentence:
-            leaks.setdefault((one.kind, device_name(one.device).partition(":")[0], one.pool), []).append(one)
+            place = one.kind, device_name(one.device).partition(":")[0], one.pool
+            root = _variable_of(one.held_by)
+            same = next(
+                (key for key, parts in leaks.items() if key[:3] == place and _is_same_leak(one, root, key[3], parts)),
+                None,
+            )
+            leaks.setdefault(same or (*place, root), []).append(one)
         else:
-            leaks[one.kind, str(id(one)), one.pool] = [one]
+            leaks[one.kind, str(id(one)), one.pool, ""] = [one]
     for parts in leaks.values():
         worst = parts[0]
         processes = dict.fromkeys(process for part in parts for process in part.processes)
@@ -89,6 +99,18 @@ def _leaks_of_pools(found: Iterable[Verdict]) -> Iterator[Verdict]:
                 growth_bytes=sum(part.growth_bytes for part in parts),
             )
         )
+
+
+def _is_same_leak(one: Verdict, root: str, other_root: str, parts: Sequence[Verdict]) -> bool:
+    """Whether a leak goes with others, by the variables that lead to them: each device can have one of its own."""
+    is_elsewhere = all(one.device not in {part.device, *part.other_devices} for part in parts)
+    return not root or not other_root or root == other_root or is_elsewhere
+
+
+def _variable_of(holder: str) -> str:
+    """Return the variable that leads to an entry of a container: `main.logger`; empty where there is none."""
+    chain, _, variable = holder.rpartition(", from ")
+    return (variable or holder).partition("[")[0] if "[" in holder and chain != holder else ""
 
 
 def _main_holder(parts: Sequence[Verdict]) -> str:

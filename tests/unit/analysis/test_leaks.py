@@ -215,10 +215,10 @@ def test_what_is_set_up_once_is_kept() -> None:
 
 
 def test_a_leak_that_has_stopped_still_holds_its_memory() -> None:
-    """Nobody sets up something in eight steps in a row."""
-    for steps, is_leak in ((8, False), (9, True)):
+    """Nobody sets up something in eight steps in a row. Over two thirds of the run, a cache is full that an epoch filled."""
+    for steps, epochs, is_leak in ((8, 2, False), (9, 2, True), (30, 2, True), (30, 3, False)):
         trace = steady_leak(steps)
-        for _ in range(2 * steps):
+        for _ in range((epochs - 1) * steps):
             trace.step()
         found = find_step_leaks(trace.recording())
         assert found.leaked.height == (steps - 1) * is_leak

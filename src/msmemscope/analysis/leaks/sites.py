@@ -29,7 +29,7 @@ SURE_IN_ALL: Final = 8
 """Steps in which a site must leak so that its confidence is high, if they are not consecutive."""
 _MOST_TO_SET_UP: Final = 7
 """Consecutive steps in which a site may keep blocks as its set-up; later there is nothing left to set up."""
-_QUIET_RATIO: Final = 2.5
+_QUIET_RATIO: Final = 1.9
 """So many times the steps in which it leaked, and half of all steps, are quiet behind a cache that is full."""
 
 _NEARLY_FULL: Final = 0.98
@@ -276,7 +276,7 @@ def judge_sites(blocks: pl.DataFrame, quiet_steps: int | None, quiet_after_one: 
         after_one = min(quiet_steps, quiet_after_one or quiet_steps)
         needed = pl.when(pl.col("leaking_steps") == 1).then(after_one).otherwise(quiet_steps)
         is_quiet = (pl.col("quiet_steps") >= needed) & (pl.col("quiet_steps") > pl.col("longest_gap"))
-        # A cache is filled in a first pass over the data, however many steps that has.
+        # A cache is filled in a first pass over the data, however many steps that has: a fine-tuning often has three.
         span = pl.col("last_step") - pl.col("first_step") + 1
         is_filled = (pl.col("quiet_steps") >= _QUIET_RATIO * span) & (2 * pl.col("quiet_steps") >= pl.col("ended"))
         is_kept = is_quiet & ((pl.col("longest_run") <= _MOST_TO_SET_UP) | is_filled)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from msmemscope.analysis.peak.comparison import FailingStep
 
 _OPTIMIZER: Final = re.compile(r"/torch(?:_npu)?/optim/|/apex/optimizers/|/deepspeed/ops/adam/")
+_WITH_TWO_COPIES: Final = re.compile(r"/optim/(?:adam|adamw|nadam|radam|adamax|adadelta)\.py\(")
+"""Optimizers that make two tensors beside each weight: the first one that is refused does not show the second."""
 _CHECKPOINT: Final = re.compile(
     r"/torch/serialization\.py\(|/torch/distributed/checkpoint/|/python3[.\d]*/copy\.py\(\d+\): deepcopy|\): (?:_?save_to_)?state_dict$"
     r"|\): [a-z_]*(?:save_checkpoint|save_model|save_pretrained)$",
@@ -144,7 +146,7 @@ def _of_stack(step: FailingStep, cause: Cause, pattern: re.Pattern[str]) -> Cand
 def _missing_copies(step: FailingStep, copies: pl.DataFrame) -> int:
     """Return the bytes still to come of things that are made beside each weight: for each stack, all weights once."""
     originals = step.alive.filter(is_of_model(step))
-    stacks = max(copies["python_stack_id"].n_unique(), 1)
+    stacks = max(copies["python_stack_id"].n_unique(), 2 if _WITH_TWO_COPIES.search(step.stack) else 1)
     return max(int(originals["size"].sum()) * stacks - int(copies["size"].sum()), step.request_bytes)
 
 
@@ -238,6 +240,8 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     comparison, (usual_bytes, _) = step.comparison, step.usual
     if comparison is None:
         return _larger_than_before(step)
+    # Without the surplus the step would be the good one again, which has finished.
+    is_enough = comparison.is_base_as_before or None
     if comparison.is_same_operator:
         if comparison.ratio < LEAST_JUMP:
             return None
@@ -247,10 +251,12 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
         if cause is Cause.MORE_BLOCKS:
             # Beside the most that the good step had, which it may have had later.
             grown = comparison.failing_own_bytes + rest - max(usual_bytes, comparison.good_bytes)
+            if grown <= 0:
+                return None
             held_by = _holder_of_more(step, grown)
-            return Candidate(cause, grown, site, comparison.need_bytes, held_by=held_by) if grown > 0 else None
+            return Candidate(cause, grown, site, comparison.need_bytes, held_by=held_by, is_enough=is_enough)
         grown = comparison.failing_own_bytes - comparison.good_bytes + rest
-        return Candidate(cause, grown, site, comparison.need_bytes)
+        return Candidate(cause, grown, site, comparison.need_bytes, is_enough=is_enough)
     own = int(step.own["size"].sum()) + step.request_bytes
     if not usual_bytes or own < LEAST_JUMP * usual_bytes:
         return None
@@ -259,7 +265,7 @@ def _more_than_before(step: FailingStep) -> Candidate | None:
     if cause is Cause.MORE_BLOCKS and step.request_bytes >= own / 2:
         return None  # there is one block more
     held_by = _holder_of_more(step, grown) if cause is Cause.MORE_BLOCKS else ""
-    return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by)
+    return Candidate(cause, grown, site, step.least_need_bytes, held_by=held_by, is_enough=is_enough)
 
 
 def _line_of(step: FailingStep, cause: Cause) -> str:

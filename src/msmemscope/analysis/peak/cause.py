@@ -232,6 +232,8 @@ def _fits(one: Candidate, figures: MemoryFigures, holes: Candidate) -> bool:
     full = _in_full(one, figures)
     if one.is_whole:
         return full.is_room and full.is_full
+    if one.cause is Cause.MORE_BLOCKS:
+        return False  # nobody knows how often a loop that runs longer will go on
     if one.cause is Cause.SECOND_MODEL and one.freed_bytes >= holes.freed_bytes:
         return False
     # Nobody knows the bytes still to come of a model that is being made: gaps are not what it lacks.

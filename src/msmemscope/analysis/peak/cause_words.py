@@ -153,16 +153,19 @@ _SENTENCES: Final[dict[Cause, str]] = {
     Cause.PINNED_HOST: "Pinned host memory: {pinned} of the host were pinned, and {function} refused {request}.",
     Cause.ONE_BLOCK: (
         "One large block: {request} at once and {in_use} in use by {users}{beside} exceed the {capacity} of {place} by "
-        "{least}{missing}."
+        "{least}{over}."
     ),
     Cause.REAL_SHORTAGE: (
         "Real shortage: {in_use} in use by {users}{beside}, and {request} exceed the {capacity} of {place} by "
-        "{least}{missing}."
+        "{least}{over}{needed}."
     ),
     Cause.UNKNOWN: (
         "The cause is unknown: {request} failed with {in_use} in use by the pools, and nothing says how much the device had."
     ),
 }
+_SHORT_WITH_GAPS: Final = (
+    "Real shortage: {in_use} in use by {users}{beside}, and no gap of the {slack} between them holds {request}{needed}."
+)
 _JUMP_BEHIND_STEP: Final = "Batch jump: behind step {comparison.good_step} the program had asked for {size} more than that step ever had{needed}."
 _JUMP_AT_OPERATOR: Final = (
     "Batch jump: step {comparison.failing_step} had asked for {failing_own} at the operator where step {comparison.good_step} had {good}, "
@@ -214,7 +217,7 @@ _ADVICE: Final[dict[Cause, str]] = {
         "Lower the bound of the container, keep its entries on the host (.cpu()), or count a full one where the batch is chosen."
     ),
     Cause.BATCH_JUMP: (
-        "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it."
+        "Lower the batch, or the length of its sequences, to what earlier steps had; or compute it in parts, whose gradients add up."
     ),
     Cause.MORE_BLOCKS: (
         "The batch is not larger. Look for layers that were unfrozen, recomputation or torch.no_grad() that is off, a longer loop, or a "
@@ -358,12 +361,20 @@ def sentence_of(first: Candidate, figures: MemoryFigures, comparison: StepCompar
         sentence = _LIMIT_OF_PROCESS
     elif first.cause is Cause.LIMIT and figures.is_refused_with_room:
         sentence = _LIMIT_OR_QUOTA
+    elif first.cause is Cause.REAL_SHORTAGE and _over(figures) <= 0:
+        sentence = _SHORT_WITH_GAPS
     elif first.cause is Cause.UNKNOWN and (figures.largest_gap_bytes or -1) >= figures.request_bytes:
         sentence = _UNUSED_GAP
     elif first.cause is Cause.UNKNOWN and figures.free_bytes is not None:
         sentence = _REFUSED_ROOM
     phrases = {**_amounts(comparison), **_amounts(figures), **_clauses(first, figures)}
     return sentence.format(**phrases, comparison=comparison)
+
+
+def _over(figures: MemoryFigures) -> int:
+    """Return by how much the bytes in use and the request exceed the device, whatever else the step needs."""
+    missing = figures.missing_bytes or 0
+    return missing - figures.more_bytes + figures.request_bytes
 
 
 def _amounts(source: MemoryFigures | StepComparison | None) -> dict[str, str]:
@@ -393,6 +404,7 @@ def _clauses(first: Candidate, figures: MemoryFigures) -> dict[str, str]:
         "blocks": _blocks(first),
         "share": _share(first, figures),
         "least": least,
+        "over": format_bytes(_over(figures)),
         "request": f"{least}{asked}",
         "needed": needed if is_more else "",
         "lacking": f"{least}{format_bytes(lacking)} were missing for {asked}",

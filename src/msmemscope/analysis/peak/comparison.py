@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LEAST_USUAL_RATIO: Final = 1.2
 """Blocks that have become less larger stay as they are in each step: they say nothing of the others."""
+_SAME_BASE: Final = 1.02
+"""A step can begin with so much more in use, as results of the one before it differ in size."""
 MOST_GOOD_STEPS: Final = 8
 """Steps before the failing one in which one to compare it with is looked for."""
 
@@ -56,6 +58,8 @@ class StepComparison:
     """In use at the failure, allocated in the failing step."""
     need_bytes: int
     """The most that the failing step would have had in use, estimated."""
+    is_base_as_before: bool = False
+    """Whether about as much was in use when the failing step began as when the good one did, or less."""
 
     @property
     def good_bytes(self) -> int:
@@ -301,7 +305,12 @@ class FailingStep:
             own_bytes=own_then,
             failing_own_bytes=own_now,
             need_bytes=need,
+            is_base_as_before=self._base(self.begin) <= self._base(since) * _SAME_BASE,
         )
+
+    def _base(self, begin: int) -> int:
+        """Return the bytes in use when a step began."""
+        return int(blocks_in_use(self.blocks, begin).filter(pl.col("malloc_sequence") < begin)["size"].sum())
 
     def _to_come(self, made: pl.DataFrame, made_now: pl.DataFrame, moment: int) -> int:
         """Return the most that blocks have in use that the good step made later, in the failing one.

@@ -358,8 +358,8 @@ CHINESE_TEXTS: Final = {
     "Lower the bound of the container, keep its entries on the host (.cpu()), or count a full one where the batch is chosen.": (
         "降低容器的上限, 把其中的元素放在主机 (.cpu()), 或在确定批次时把装满的容器计算在内。"
     ),
-    "Lower the batch, or the length of its sequences, to what earlier steps had; or accumulate gradients over parts of it.": (
-        "把批次或其序列长度降到之前各步的水平; 或分批累积梯度。"
+    "Lower the batch, or the length of its sequences, to what earlier steps had; or compute it in parts, whose gradients add up.": (
+        "把批次或其序列长度降到之前各步的水平; 或分批计算, 梯度可以累加。"
     ),
     "Shard the optimizer's state over devices (ZeRO, FSDP), take an optimizer with less of it, or move it to the host.": (
         "将优化器状态切分到多个设备 (ZeRO, FSDP), 换用状态更少的优化器, 或移到主机。"

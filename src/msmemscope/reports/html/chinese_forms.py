@@ -323,7 +323,10 @@ CHINESE_FORMS: Final = {
         "一个很大的内存块: 一次请求{asked}, {pool}使用了 {size}[, 此外还有 {growth}], 合计超出{subject}的 {whole} 达 {other}。"
     ),
     "Real shortage: {size} in use by {pool}[, {growth} beside them], and {asked} exceed the {whole} of {subject} by "
-    "[at least ]{other}.": "真正不足: {pool}使用了 {size}[, 此外还有 {growth}], 再加上{asked}, 超出{subject}的 {whole} 达 {other}。",
+    "[at least ]{other}{said}": "真正不足: {pool}使用了 {size}[, 此外还有 {growth}], 再加上{asked}, 超出{subject}的 {whole} 达 {other}{said}",
+    "Real shortage: {size} in use by {pool}[, {growth} beside them], and no gap of the {other} between them holds {asked}{said}": (
+        "真正不足: {pool}使用了 {size}[, 此外还有 {growth}], 其间 {other} 的空隙中没有一个能容纳{asked}{said}"
+    ),
     "The cause is unknown: a gap of {size} in the pool's reserve would have held {asked}, but was not used: it may belong to another "
     "stream, or to segments for other sizes.": (
         "原因未知: 内存池预留中 {size} 的空隙本可容纳{asked}, 但未被使用: 它可能属于另一个流, 或属于其他大小的段。"
