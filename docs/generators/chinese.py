@@ -134,6 +134,13 @@ _TEXTS = _PROGRAMS | {
         "文件夹、file://，或在安装 msmemscope[cluster] 后使用 s3://、gs://、hdfs:// 以及 fsspec 支持的其他文件系统"
     ),
     "nothing is gathered": "不汇集",
+    "Keep the memory of each process, by owner and line, every so often beside its event log. msmemscope analyze "
+    "history says what has grown over weeks, also where --max-size has dropped the events.": (
+        "每隔一段时间在事件日志旁边按归属和源码行保存每个进程的内存。msmemscope analyze history 说明数周内什么在增长，"
+        "即使 --max-size 已经丢弃了事件。"
+    ),
+    "1s to 30d: a number with s, min, h or d; or off": "1s 到 30d：带 s、min、h 或 d 的数；或 off",
+    "1h with --max-size, off without it": "使用 --max-size 时为 1h，否则为 off",
     "Observe the processes of these ranks only; the others run as if msmemscope were not there. A process that does not "
     "find a rank in its environment when it starts is observed.": (
         "只观测这些 rank 的进程；其他进程的运行与没有 msmemscope 时一样。启动时环境中没有 rank 的进程会被观测。"
@@ -241,6 +248,9 @@ _TEXTS = _PROGRAMS | {
     ),
     "Memory that is reserved and idle: for other streams, until other streams have got so far, by rounding.": (
         "已保留却闲置的内存：留给其他流的、等待其他流用完的、因取整而多出的。"
+    ),
+    "Memory that grows over hours and weeks, from the moments that were kept of a run.": (
+        "数小时到数周内增长的内存，来自运行期间保存的时刻。"
     ),
     "Memory that stays in use while a program has put its device memory to sleep, and what of it grows with each sleep.": (
         "程序让设备内存休眠期间还有什么在使用，以及其中什么随每次休眠增长。"

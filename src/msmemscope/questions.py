@@ -16,6 +16,7 @@ import polars as pl
 
 from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
+from msmemscope.analysis.history.history import HistoryOptions, HistoryResult, examine_history, is_resident
 from msmemscope.analysis.host.host_ledger import account_for_host
 from msmemscope.analysis.host.processes_together import host_memory_together
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
@@ -39,12 +40,14 @@ from msmemscope.analysis.watch.verdict import WatchResult, judge_watched_memory
 from msmemscope.errors import ConfigurationError
 from msmemscope.formats.dump.changes_csv import check_new, write_changes
 from msmemscope.formats.write_back import check_writable, dumps_at, write_findings_back
+from msmemscope.recording.run_history import HistoryKind
 from msmemscope.reports.analysis_json import result_content
 from msmemscope.reports.card_report import render_card
 from msmemscope.reports.coverage_report import render_limits, render_missing
 from msmemscope.reports.decomposition_section import print_decomposition
 from msmemscope.reports.expanded_sites import with_frames
 from msmemscope.reports.growth_report import render_slow_leaks
+from msmemscope.reports.history_report import render_history
 from msmemscope.reports.host_ledger_report import render_host_ledger, render_host_together
 from msmemscope.reports.html.question_tables import (
     host_tables,
@@ -179,6 +182,15 @@ def _leak_findings(result: LeakOverview | MarkLeaks) -> pl.DataFrame:
 def _growth_findings(result: SlowLeaks) -> pl.DataFrame:
     grown = result.sites.with_columns(grown_bytes=pl.col("last_bytes") - pl.col("first_bytes"))
     return found_at_sites(grown, kind=pl.lit("growth"), site="site", size="grown_bytes")
+
+
+def _history_findings(result: HistoryResult) -> pl.DataFrame:
+    growing = result.growing().with_columns(site=pl.col("name").replace("", None))
+    lines = growing.filter(pl.col("kind").is_in([HistoryKind.SITE.value, HistoryKind.HOST_SITE.value]))
+    wholes = growing.filter((pl.col("kind") == HistoryKind.POOL.value) | is_resident())
+    wholes = wholes.with_columns(site=pl.lit(None, dtype=pl.String))
+    found = wholes if lines.is_empty() else lines
+    return found_at_sites(found, kind=pl.lit("growth over hours"), site="site", size="gained_bytes")
 
 
 def _sleep_findings(result: SleepResult) -> pl.DataFrame:
@@ -357,6 +369,15 @@ _ALL: Final[tuple[Question[Any, Any], ...]] = (
         find_slow_leaks,
         lambda result, _, out: render_slow_leaks(result, out),
         findings=_growth_findings,
+    ),
+    Question(
+        "history",
+        "Memory that grows over hours and weeks, from the moments that were kept of a run.",
+        HistoryOptions,
+        examine_history,
+        lambda result, _, out: render_history(result, out),
+        findings=_history_findings,
+        following=lambda result: "top" if result.growing().is_empty() else "analyze leaks",
     ),
     Question(
         "sleep",

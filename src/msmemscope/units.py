@@ -15,6 +15,8 @@ _UNIT_FACTOR = 1024
 _LEAST_OF_UNIT = 10
 """A sum has at least so many of the unit that it is written in. In a larger unit, its parts would look alike."""
 _LEAST_OF_ONE_DECIMAL = 100
+_NS_PER_SECOND = 1_000_000_000
+_SPAN_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"))
 
 _SIZE_PATTERN = re.compile(r"(?P<number>[0-9]{1,19})(?P<unit>[KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
@@ -103,6 +105,19 @@ def format_duration(nanoseconds: int) -> str:
         if nanoseconds >= unit:
             return f"{nanoseconds / unit:.1f} {word}"
     return f"{nanoseconds} ns"
+
+
+def format_span(nanoseconds: int) -> str:
+    """Write a long time for people, in its two largest units: `7 d 3 h`, `2 h 5 min`, `3 min`, `12 s`."""
+    seconds = nanoseconds // _NS_PER_SECOND
+    for place, (unit_s, word) in enumerate(_SPAN_UNITS):
+        if seconds >= unit_s:
+            whole, rest = divmod(seconds, unit_s)
+            text = f"{whole} {word}"
+            if place + 1 < len(_SPAN_UNITS) and rest >= (below := _SPAN_UNITS[place + 1])[0]:
+                text += f" {rest // below[0]} {below[1]}"
+            return text
+    return format_duration(nanoseconds)
 
 
 def parse_size_bytes(text: str, *, option: str) -> int:

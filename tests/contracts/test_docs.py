@@ -39,6 +39,8 @@ RUN_ELSEWHERE = {
     "python train.py": "tests/ascend/test_preload_environment.py, with another program",
     "msmemscope metrics memscopeDumpResults --prometheus=127.0.0.1:9464": "tests/integration/test_metrics.py",
     "msmemscope metrics memscopeDumpResults --otlp=http://127.0.0.1:4318": "tests/integration/test_otlp_metrics.py",
+    "msmemscope --max-size=64M --history=1h python train.py": "tests/integration/test_history.py, with seconds",
+    "msmemscope history memscopeDumpResults --every=1h": "tests/integration/test_history.py, with seconds",
     "msmemscope attach 4242 --for=60s": "tests/integration/test_attach.py",
     "msmemscope control 4242 stop": "tests/integration/test_control.py",
     "msmemscope control 4242 start": "tests/integration/test_control.py",

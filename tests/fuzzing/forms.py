@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.formats.event_log.archive.contents import ARCHIVE_SUFFIX
+from msmemscope.formats.event_log.history_files import moment_name
 from msmemscope.questions import QUESTIONS
 from tests.fakes.event_log_builder import ATEN_END, ATEN_START, STEP, EventLogBuilder
 from tests.fuzzing import values
 from tests.fuzzing.archives import archived_log
 from tests.fuzzing.event_logs import damaged_log, random_run
 from tests.fuzzing.inputs import LOAD, FuzzInput, kept_inputs
+from tests.fuzzing.moments import moment
 from tests.fuzzing.snapshots import snapshot
 from tests.fuzzing.tables import csv_dump, sqlite_dump
 
@@ -59,6 +61,18 @@ def event_log(rng: random.Random) -> FuzzInput:
         command = rng.choice((("recover", "{0}"), ("analyze", "leaks", "{0}"), (LOAD, "{0}")))
         return FuzzInput("event log", below, (command,))
     return FuzzInput("event log", below, (_command(rng, path, below),))
+
+
+def history(rng: random.Random) -> FuzzInput:
+    """A capture whose moments are damaged, or other tables."""
+    files = {f"{_CAPTURE}/event_log/{file}": content for file, content in _healthy_log().items()}
+    for number in range(rng.randrange(1, 14)):
+        content = moment(rng, number)
+        if rng.random() < 0.5:
+            content = values.damaged(rng, content)
+        files[f"{_CAPTURE}/history/{moment_name(10**18 + number * 10**12)}"] = content
+    options = rng.choice(((), ("--json",), ("--minimum-size=1",)))
+    return FuzzInput("history", files, (("analyze", "history", f"{{0}}/{_CAPTURE}", *options),))
 
 
 def archive(rng: random.Random) -> FuzzInput:
@@ -127,6 +141,7 @@ def kept(rng: random.Random) -> FuzzInput:
 FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
     "event log": event_log,
     "archive": archive,
+    "history": history,
     "csv": csv_file,
     "db": database,
     "snapshot": torch_snapshot,
@@ -135,7 +150,16 @@ FORMS: Final[dict[str, Callable[[random.Random], FuzzInput]]] = {
 }
 """How an input of each form is made."""
 
-SHARES: Final = {"event log": 0.2, "archive": 0.1, "csv": 0.2, "db": 0.15, "snapshot": 0.2, "other": 0.05, "kept": 0.1}
+SHARES: Final = {
+    "event log": 0.17,
+    "archive": 0.1,
+    "history": 0.03,
+    "csv": 0.2,
+    "db": 0.15,
+    "snapshot": 0.2,
+    "other": 0.05,
+    "kept": 0.1,
+}
 """The share of each form in all inputs."""
 
 

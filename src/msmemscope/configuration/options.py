@@ -184,6 +184,15 @@ OPTIONS: tuple[Option, ...] = (
         values.parse_maximum_size,
     ),
     Option(
+        "history",
+        OptionGroup.COLLECT,
+        "Keep the memory of each process, by owner and line, every so often beside its event log. msmemscope analyze "
+        "history says what has grown over weeks, also where --max-size has dropped the events.",
+        "TIME",
+        "1s to 30d: a number with s, min, h or d; or off",
+        "1h with --max-size, off without it",
+    ),
+    Option(
         "trigger",
         OptionGroup.COLLECT,
         "Record details once one of these holds where a step ends. A snapshot is taken, and the next steps have "

@@ -29,6 +29,7 @@ from msmemscope.launch.attaching.order_files import OrderDesk
 from msmemscope.launch.capture_folders import captures_since, has_event_log
 from msmemscope.launch.ended_by import EndedBy, limit_of_kill, memory_group, note_end
 from msmemscope.launch.executable import MUSL, find_program, why_not_observable
+from msmemscope.launch.history_timer import HistoryTimer, interval_of
 from msmemscope.launch.ledger import (
     append_captures,
     create_launch_directory,
@@ -76,6 +77,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
     """
     program = find_program(request.program[0], os.environ.get("PATH", os.defpath))
     destination = _destination(request)
+    history_s = interval_of(request.given, config.maximum_size)
     if request.taken_from_program:
         taken = ", ".join(request.taken_from_program)
         messages.note(f"taken as options of msmemscope: {taken} (put -- before the program to pass them on)")
@@ -91,7 +93,7 @@ def launch(request: LaunchRequest, config: Config) -> int:
         )
         return end_like(run_program(program, request.program, os.environ))
     writes_page = any(one.option.name == "report" for one in request.given)
-    return end_like(_observe(program, request.program, config, destination, writes_page=writes_page))
+    return end_like(_observe(program, request.program, config, destination, history_s, writes_page=writes_page))
 
 
 def _destination(request: LaunchRequest) -> Destination | None:
@@ -105,7 +107,13 @@ def _destination(request: LaunchRequest) -> Destination | None:
 
 
 def _observe(
-    program: str, arguments: tuple[str, ...], config: Config, destination: Destination | None, *, writes_page: bool
+    program: str,
+    arguments: tuple[str, ...],
+    config: Config,
+    destination: Destination | None,
+    history_s: int | None,
+    *,
+    writes_page: bool,
 ) -> ProgramEnd:
     root = prepare_output_root(config.output)
     for warning in root.warnings:
@@ -128,18 +136,22 @@ def _observe(
             lambda: bool(read_ledger(launch_directory).captures or captures_since(Path(root.path), since_ns))
         )
         desk = OrderDesk(launch_directory, _obey)
+        history = HistoryTimer(history_s, lambda: read_ledger(launch_directory).captures)
 
         def begin_threads() -> None:
             ahead.begin()
             desk.begin()
+            history.begin()
 
         group = memory_group()
         end = run_program(program, arguments, preload.variables, begin_threads)
         end = dataclasses.replace(end, limit_bytes=limit_of_kill(end.signal_number, group, memory_group()))
         with _survivable(config):
+            history.program_ended()
             ahead.end()
             desk.end()
             is_settled = _finish(program, end, config, root, since_ns, destination, writes_page=writes_page)
+            history.end()
     finally:
         # Processes that still run need both to start others under observation.
         if is_settled:

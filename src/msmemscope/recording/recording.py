@@ -19,12 +19,13 @@ from msmemscope.model.events import EventKind
 from msmemscope.model.place import Place
 from msmemscope.model.pools import pool_word
 from msmemscope.recording.operators import find_operators
+from msmemscope.recording.run_history import RunHistory
 from msmemscope.recording.schema import ATTRIBUTE_SCHEMA, BLOCK_SCHEMA
 from msmemscope.recording.timeline import memory_timeline
 from msmemscope.units import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 RECORDING_BLOCK_SCHEMA: Final = pl.Schema({**BLOCK_SCHEMA, "owner": pl.String()})
 """BLOCK_SCHEMA and one more column.
@@ -101,6 +102,13 @@ class Recording:
 
     source_texts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """The text of lines of the program, by file and number, as they were at the end of the run; of those that are known."""
+    read_history: Callable[[], RunHistory] = RunHistory
+    """Reads `history`, which few questions need."""
+
+    @functools.cached_property
+    def history(self) -> RunHistory:
+        """The memory in use at moments that were kept; none of inputs that have no history."""
+        return self.read_history()
 
     @functools.cached_property
     def place(self) -> Place:

@@ -53,6 +53,7 @@ RESULT_KEYS = {
     "operators": {"row_count", "by_name", "highest", "coverage"},
     "oom": {"failure_count", "failures", "coverage"},
     "growth": {"sites", "judged_sites", "basis", "filling", "one_pass", "longer_caches", "remarks", "coverage"},
+    "history": {"series", "course", "moment_count", "judged_ns", "coverage"},
     "sleep": {"cycles", "kept", "sites", "judged", "coverage"},
     "watch": {"changes", "watched", "extent", "declared", "files", "coverage"},
 }

@@ -38,7 +38,7 @@ class Trends:
     """The trend of each of several series."""
 
     slope: Figures
-    """Theil and Sen's, per position."""
+    """Theil and Sen's, per position or unit of time."""
     significance: Figures
     """One-sided, of growth; widened for autocorrelation."""
 
@@ -72,16 +72,18 @@ def live_series(
     return summed
 
 
-def trends(series: Figures) -> Trends:
+def trends(series: Figures, times: Figures | None = None) -> Trends:
     """Find the trend of each series.
 
     Args:
         series: A row per series, a column per position; at least three positions.
+        times: Of the positions, ascending, in any unit; by default one apart.
 
     Returns:
-        Slope and significance of each.
+        Slope, per unit of time, and significance of each.
     """
     count, length = series.shape
+    moments = np.arange(length, dtype=np.float64) if times is None else times
     slope = np.zeros(count)
     score = np.zeros(count)
     earlier, later = np.triu_indices(length, k=1)
@@ -89,9 +91,9 @@ def trends(series: Figures) -> Trends:
     for start in range(0, count, at_once):
         part = slice(start, start + at_once)
         differences = series[part][:, later] - series[part][:, earlier]
-        slope[part] = np.median(differences / (later - earlier), axis=1)
+        slope[part] = np.median(differences / (moments[later] - moments[earlier]), axis=1)
         score[part] = np.sign(differences).sum(axis=1)
-    variance = _score_variance(series) * _widening(series, slope)
+    variance = _score_variance(series) * _widening(series, slope, moments)
     # Continuity correction: the score moves in steps of two.
     shifted = np.sign(score) * np.maximum(np.abs(score) - 1, 0)
     z = np.divide(shifted, np.sqrt(variance), out=np.zeros(count), where=variance > 0)
@@ -144,10 +146,10 @@ def _score_variance(series: Figures) -> Figures:
     return variance
 
 
-def _widening(series: Figures, slope: Figures) -> Figures:
+def _widening(series: Figures, slope: Figures, moments: Figures) -> Figures:
     """Return the factor by which autocorrelation of neighbouring steps widens the variance; never below 1."""
     length = series.shape[1]
-    rest = series - slope[:, None] * np.arange(length)
+    rest = series - slope[:, None] * moments
     rest = rest - rest.mean(axis=1, keepdims=True)
     power = (rest**2).sum(axis=1)
     # Without the slope, only rounding is left of a straight line.

@@ -31,6 +31,7 @@ VERBS_BY_PURPOSE: Final[Mapping[str, Mapping[str, str]]] = {
     "While a program runs, or where it was killed": {
         "attach": "Record a program that runs already, and let it go again.",
         "control": "Tell a process that records to begin, stop, or change settings.",
+        "history": "Keep what running programs have in use, hour by hour.",
         "live": "Watch what a running program has in use, second by second.",
         "metrics": "Offer figures of running programs to Prometheus.",
         "recover": "Write the results of a run that was killed or has processes left.",

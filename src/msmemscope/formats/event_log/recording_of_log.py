@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.formats.event_log.history_files import read_history
 from msmemscope.formats.event_log.source_texts import read_source_lines
 from msmemscope.model.events import SCOPE_KINDS
 from msmemscope.recording.build_tables import recording_without_stacks
@@ -42,6 +44,7 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
         native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
         source_texts=read_source_lines(capture.log.source_lines()),
+        read_history=functools.partial(read_history, capture.directory),
     )
 
 

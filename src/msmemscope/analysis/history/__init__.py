@@ -1,0 +1,1 @@
+"""Growth over hours and weeks, from the moments that were kept of a run."""
