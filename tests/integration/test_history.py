@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
+import msmemscope
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
-from msmemscope.formats.event_log.history_files import kept_moments, read_history
+from msmemscope.formats.event_log.history_files import kept_moments
 from tests.support import tool
 from tests.support.small_disk import small_disk
 from tests.support.targets import SOURCES, environment
@@ -88,7 +89,7 @@ def test_a_leak_is_named_though_its_events_are_gone(tmp_path: Path, capsys: pyte
     verdict, answer = analyzed(the_capture(tmp_path / "leak"), capsys)
     assert verdict.startswith("cpu (HOST) grew by ")
     assert "train.py(8): step holds" in verdict
-    moments = read_history(the_capture(tmp_path / "leak")).rows.filter(pl.col("kind") == "pool")
+    moments = msmemscope.load(the_capture(tmp_path / "leak")).history.rows.filter(pl.col("kind") == "pool")
     assert Capture(the_capture(tmp_path / "leak")).header.dropped_recycled > 0
     grown = [row for row in answer["result"]["series"] if row["grows"] and row["kind"] == "site"]
     assert [row["name"].rpartition("/")[2] for row in grown] == ["train.py(8): step"]
@@ -161,7 +162,7 @@ def wait_for_moments(capture: Path, count: int) -> None:
 
 def pools(capture: Path) -> list[int]:
     """The bytes in use at each moment."""
-    return read_history(capture).rows.filter(pl.col("kind") == "pool")["bytes"].to_list()
+    return msmemscope.load(capture).history.rows.filter(pl.col("kind") == "pool")["bytes"].to_list()
 
 
 @pytest.mark.slow

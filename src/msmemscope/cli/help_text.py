@@ -21,9 +21,7 @@ MOST_USED: Final = (
 )
 """Options as they may be typed, and one line about each."""
 
-_BRIEF_USAGE: Final = """\
-Usage: msmemscope [options] python train.py, or msmemscope VERB ...
-"""
+_BRIEF_USAGE: Final = "Usage: msmemscope [options] python train.py, or msmemscope VERB ..."
 _BRIEF_HEADING: Final = "Find the line that leaks device memory, overwrites it or runs out of it:"
 _BRIEF_AFTERWORD: Final = """\
 msmemscope VERB --help says more. msmemscope --help-all has every option.

@@ -12,6 +12,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from msmemscope.analysis.history.history import LEAST_MOMENTS
 from msmemscope.analysis.peak.out_of_memory import FAILURE_KINDS, OutOfMemoryResult, analyze_out_of_memory
 from msmemscope.analysis.peak.overview import memory_overview
 from msmemscope.configuration import Analysis, Config
@@ -20,6 +21,7 @@ from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump import write_dumps
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.formats.event_log.archive.contents import is_archive
+from msmemscope.formats.event_log.history_files import kept_moments
 from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, SOURCE_LINES_FILE
 from msmemscope.formats.event_log.recording_of_log import WAS_RUNNING, recording_of_capture
 from msmemscope.formats.event_log.source_texts import source_lines_text
@@ -317,6 +319,7 @@ def _summary(capture: Capture, first: FoundFirst) -> ProcessSummary:
         remarks=(
             *_remarks(header, ended_by.signal_name, is_running=is_running, was_running=capture.log.was_running),
             *facts.get("message", ()),
+            *_history(capture.directory),
             *_triggers(facts, has_steps=bool({EventKind.STEP, EventKind.IMPLIED_STEP} & capture.kind_counts().keys())),
             *problems,
         ),
@@ -422,6 +425,13 @@ def _remarks(header: ProcessHeader, ended_by: str, *, is_running: bool, was_runn
         yield f"names and stacks that are missing: {format_count(header.lost_definitions)}"
     if header.maximum_log_bytes and header.dropped_recycled:
         yield f"the event log was held at {format_bytes(header.maximum_log_bytes)}"
+
+
+def _history(directory: Path) -> Iterator[str]:
+    """Where to ask on, if enough moments of the run were kept."""
+    count = len(kept_moments(directory))
+    if count >= LEAST_MOMENTS:
+        yield f"msmemscope analyze history says what grew over {format_count(count)} moments of the run"
 
 
 def _reason_of(number: int) -> str:

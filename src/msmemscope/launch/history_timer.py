@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import SETTINGS_VARIABLE
 from msmemscope.configuration.history_interval import DEFAULT_INTERVAL, NO_HISTORY, parse_interval
+from msmemscope.errors import EventLogError
 from msmemscope.launch import messages
 from msmemscope.launch.capture_folders import has_event_log
 from msmemscope.model.capture_files import HISTORY_FOLDER
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 _OPTION: Final = "history"
 _FIRST_S: Final = 600
 """Seconds until the first moment, where the others are not closer: it shows soon whether it works."""
-_PATIENCE_S: Final = 30.0
-"""The longest that the launcher waits for the last moment, beside its own results."""
+_PATIENCE_S: Final = 10.0
+"""The longest that the launcher waits for the last moment, when its own results are written."""
 _MOST_WORDS: Final = 4096
 _MOST_ARGUMENTS: Final = 1000
 
@@ -97,22 +98,20 @@ class HistoryTimer:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             wait_s = min(interval_s, _FIRST_S)
             while not self._program_ended.acquire(timeout=wait_s):
-                self._take()
+                self._take(_is_running)
                 wait_s = interval_s
-            self._take(only_with_history=True)
+            self._take(_was_killed)
         finally:
             self._thread_ended.release()
 
-    def _take(self, *, only_with_history: bool = False) -> None:
-        """Have one moment of each capture taken; what goes wrong is one line, once.
+    def _take(self, is_meant: Callable[[Path], bool]) -> None:
+        """Have one moment of some captures taken; what goes wrong is one line, until it goes right again.
 
         Args:
-            only_with_history: Leave captures alone that have no moment yet: one says nothing of growth.
+            is_meant: Whether a capture is one of them.
         """
         try:
-            folders = [folder for folder in self._captures() if has_event_log(folder)]
-            if only_with_history:
-                folders = [folder for folder in folders if (folder / HISTORY_FOLDER).is_dir()]
+            folders = [folder for folder in self._captures() if has_event_log(folder) and is_meant(folder)]
             why = self._history_of(folders[:_MOST_ARGUMENTS]) if folders else ""
         except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
             why = f"{type(error).__name__}: {error}"
@@ -151,3 +150,23 @@ class HistoryTimer:
         ]
         first = next((line for line in lines if line.startswith("msmemscope: ")), lines[-1])
         return first.removeprefix("msmemscope: ").removeprefix("warning: ").removeprefix("error: ")
+
+
+def _is_running(capture: Path) -> bool:
+    # Loaded by then, as a rule: see load_ahead.py.
+    from msmemscope.formats.event_log.followed_log import FollowedLog
+    from msmemscope.formats.event_log.process_header import is_process_alive
+
+    with contextlib.suppress(EventLogError):  # it is being made
+        return is_process_alive(FollowedLog(capture).header)
+    return False
+
+
+def _was_killed(capture: Path) -> bool:
+    """Whether a last moment says something: there are others, and the program has not freed its memory in order."""
+    from msmemscope.formats.event_log import CaptureState
+    from msmemscope.formats.event_log.followed_log import FollowedLog
+
+    with contextlib.suppress(EventLogError):
+        return (capture / HISTORY_FOLDER).is_dir() and FollowedLog(capture).header.state == CaptureState.OPEN
+    return False

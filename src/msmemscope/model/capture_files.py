@@ -8,4 +8,4 @@ END_NOTE_FILE: Final = "ended_by"
 """Beside the log, also in archives: how the process ended, as its launcher saw it; see `launch.ended_by`."""
 
 HISTORY_FOLDER: Final = "history"
-"""Beside the log, and not in archives: what the process had in use at some moments; see `formats.event_log.history_files`."""
+"""Beside the log, also in archives: the memory of the process at some moments; see `formats.event_log.history_files`."""

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msmemscope.formats.event_log.log_folder import StoredLog
+
 MOST_ROWS: Final = 20_000
 """Rows of a moment that are read; ours have some hundred per pool."""
 MOST_READ: Final = 256
 """Moments that are read: a curve and a trend need no more, and a year has thousands."""
-_MOST_BYTES: Final = 16 << 20
+MOST_BYTES: Final = 16 << 20
+"""Of a file that is read."""
 _NAME: Final = re.compile(r"[0-8][0-9]{18}\.parquet", re.ASCII)
 
 
@@ -57,36 +60,52 @@ def kept_moments(capture: Path) -> list[str]:
         return []
 
 
-def read_history(capture: Path) -> RunHistory:
-    """Read the history of a capture; an empty one where it has none.
+def spaced_moments(names: list[str]) -> list[str]:
+    """Return the moments that are read of many: evenly spaced in time, the first and the last among them.
 
     Args:
-        capture: Its folder.
+        names: Of all, the oldest first.
     """
-    names = kept_moments(capture)
-    chosen = names
-    if len(names) > MOST_READ:
-        since_ns = np.array([time_of(name) - time_of(names[0]) for name in names])
-        places = np.searchsorted(since_ns, np.linspace(0, since_ns[-1], MOST_READ)).clip(0, len(names) - 1)
-        chosen = [names[place] for place in np.unique(places).tolist()]
-    parts = [_read_moment(capture / HISTORY_FOLDER / name) for name in chosen]
+    if len(names) <= MOST_READ:
+        return names
+    since_ns = np.array([time_of(name) - time_of(names[0]) for name in names])
+    places = np.searchsorted(since_ns, np.linspace(0, since_ns[-1], MOST_READ)).clip(0, len(names) - 1)
+    return [names[place] for place in np.unique(places).tolist()]
+
+
+def read_history(log: StoredLog) -> RunHistory:
+    """Read the history of a process; an empty one where it has none.
+
+    Args:
+        log: Of the process.
+    """
+    names = log.moments()
+    parts = [_moment_rows(name, log.moment(name)) for name in spaced_moments(names)]
     rows = pl.concat([HISTORY_SCHEMA.to_frame(), *(part for part in parts if part is not None)])
     return RunHistory(rows, len(names), sum(part is None for part in parts))
 
 
-def _read_moment(path: Path) -> pl.DataFrame | None:
-    """The rows of a file; None if it cannot be read, or is no moment."""
+def moment_content(capture: Path, name: str) -> bytes:
+    """Return the bytes of a moment; empty if they cannot be read, or are too many."""
     try:
         # Not blocking: it may be a pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(
+            capture / HISTORY_FOLDER / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_BYTES:
-                return None
-            content = file.read(_MOST_BYTES)
+            is_usual = stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES
+            return file.read(MOST_BYTES) if is_usual else b""
+    except OSError:
+        return b""
+
+
+def _moment_rows(name: str, content: bytes) -> pl.DataFrame | None:
+    """The rows of a file; None if it is no moment."""
+    try:
         table = pl.read_parquet(io.BytesIO(content), n_rows=MOST_ROWS)
         rows = table.select(HISTORY_SCHEMA.names()).cast(HISTORY_SCHEMA)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
     # One file is one moment, whatever its rows say.
-    return rows.with_columns(timestamp_ns=pl.lit(time_of(path.name), dtype=pl.Int64))
+    return rows.with_columns(timestamp_ns=pl.lit(time_of(name), dtype=pl.Int64))

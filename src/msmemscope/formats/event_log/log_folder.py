@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msmemscope.errors import EventLogError
 from msmemscope.formats.event_log.definitions import DefinitionTable
+from msmemscope.formats.event_log.history_files import kept_moments, moment_content
 from msmemscope.formats.event_log.layout import (
     DEFINITION_SEGMENT_MAGIC,
     EVENT_SEGMENT_MAGIC,
@@ -96,6 +97,12 @@ class StoredLog(Protocol):
     def end_note(self) -> bytes:
         """The content of `END_NOTE_FILE`; likewise."""
 
+    def moments(self) -> list[str]:
+        """The names of the moments of its history, the oldest first; see `history_files`."""
+
+    def moment(self, name: str) -> bytes:
+        """The content of a moment; empty if it cannot be read."""
+
     def is_running(self) -> bool:
         """Tell whether the process still writes it (on this machine)."""
 
@@ -151,6 +158,14 @@ class LogFolder:
     def end_note(self) -> bytes:
         """The content of `END_NOTE_FILE`; likewise."""
         return _small_file(self.directory / END_NOTE_FILE, MOST_END_NOTE_BYTES)
+
+    def moments(self) -> list[str]:
+        """The names of the moments of its history, the oldest first."""
+        return kept_moments(self.directory)
+
+    def moment(self, name: str) -> bytes:
+        """The content of a moment; empty if it cannot be read."""
+        return moment_content(self.directory, name)
 
     def is_running(self) -> bool:
         """Tell whether the process still writes it (on this machine)."""

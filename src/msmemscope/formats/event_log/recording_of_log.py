@@ -44,7 +44,7 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
         native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
         source_texts=read_source_lines(capture.log.source_lines()),
-        read_history=functools.partial(read_history, capture.directory),
+        read_history=functools.partial(read_history, capture.log),
     )
 
 

@@ -24,8 +24,9 @@ from msmemscope.formats.event_log.archive.contents import (
     piece_name,
 )
 from msmemscope.formats.event_log.archive.record_columns import columns_of
+from msmemscope.formats.event_log.history_files import spaced_moments
 from msmemscope.formats.event_log.log_folder import HEADER_FILE, SOURCE_LINES_FILE
-from msmemscope.model.capture_files import END_NOTE_FILE
+from msmemscope.model.capture_files import END_NOTE_FILE, HISTORY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +90,8 @@ def write_archive(
         end_note = log.end_note()
         if end_note:
             _add(archive, END_NOTE_FILE, end_note)
+        for name in spaced_moments(log.moments()):
+            _add(archive, f"{HISTORY_FOLDER}/{name}", log.moment(name))
         _add(archive, DESCRIPTION, description.to_json())
 
 

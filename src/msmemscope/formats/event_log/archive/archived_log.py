@@ -25,6 +25,7 @@ from msmemscope.formats.event_log.archive.contents import (
 )
 from msmemscope.formats.event_log.archive.record_columns import COLUMNS, records_of
 from msmemscope.formats.event_log.definitions import DefinitionTable
+from msmemscope.formats.event_log.history_files import MOST_BYTES, moment_names
 from msmemscope.formats.event_log.layout import PROCESS_HEADER
 from msmemscope.formats.event_log.log_folder import (
     EVENT_LOG_DIRECTORY,
@@ -34,7 +35,7 @@ from msmemscope.formats.event_log.log_folder import (
     SOURCE_LINES_FILE,
 )
 from msmemscope.formats.event_log.process_header import decode_process_header
-from msmemscope.model.capture_files import END_NOTE_FILE
+from msmemscope.model.capture_files import END_NOTE_FILE, HISTORY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,6 +139,18 @@ class ArchivedLog:
         """The content of `END_NOTE_FILE`; likewise."""
         return self._optional(END_NOTE_FILE, MOST_END_NOTE_BYTES)
 
+    def moments(self) -> list[str]:
+        """The names of the moments of its history, the oldest first."""
+        try:
+            with self._opened() as archive:
+                return moment_names(archive.names_in(HISTORY_FOLDER))
+        except EventLogError:
+            return []  # as of `_optional`
+
+    def moment(self, name: str) -> bytes:
+        """The content of a moment; empty if it cannot be read."""
+        return self._optional(f"{HISTORY_FOLDER}/{name}", MOST_BYTES)
+
     def _optional(self, name: str, most_bytes: int) -> bytes:
         try:
             with self._opened() as archive:
@@ -208,6 +221,11 @@ class _Members:
     def has(self, name: str) -> bool:
         """Return whether there is such a member."""
         return name in self._archive.NameToInfo
+
+    def names_in(self, folder: str) -> list[str]:
+        """Return the names of the members in a folder."""
+        start = f"{folder}/"
+        return [name.removeprefix(start) for name in self._archive.NameToInfo if name.startswith(start)]
 
     def content(self, name: str, most: int) -> bytes:
         """Return a member that has at most so many bytes."""

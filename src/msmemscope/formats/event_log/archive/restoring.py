@@ -22,7 +22,7 @@ from msmemscope.formats.event_log.layout import (
     in_byte_order,
 )
 from msmemscope.formats.event_log.log_folder import EVENT_LOG_DIRECTORY, HEADER_FILE, SOURCE_LINES_FILE
-from msmemscope.model.capture_files import END_NOTE_FILE
+from msmemscope.model.capture_files import END_NOTE_FILE, HISTORY_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,6 +80,11 @@ def _write_log(capture: Capture, log: Path) -> None:
     end_note = capture.log.end_note()
     if end_note:
         _write(log.parent / END_NOTE_FILE, [end_note])
+    moments = capture.log.moments()
+    if moments:
+        (log.parent / HISTORY_FOLDER).mkdir(mode=_FOLDER_MODE)
+    for name in moments:
+        _write(log.parent / HISTORY_FOLDER / name, [capture.log.moment(name)])
     for big_endian in (False, True):
         content = capture.definitions.entries(big_endian=big_endian)
         if content:
