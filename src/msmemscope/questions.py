@@ -16,7 +16,7 @@ import polars as pl
 
 from msmemscope.analysis.card.card import account_for_card
 from msmemscope.analysis.findings import found_at_sites, merge_findings
-from msmemscope.analysis.history.history import HistoryOptions, HistoryResult, examine_history, is_resident
+from msmemscope.analysis.history.history import HistoryOptions, HistoryResult, examine_history
 from msmemscope.analysis.host.host_ledger import account_for_host
 from msmemscope.analysis.host.processes_together import host_memory_together
 from msmemscope.analysis.inefficient.inefficient import InefficientOptions, InefficientResult, find_inefficient
@@ -187,8 +187,7 @@ def _growth_findings(result: SlowLeaks) -> pl.DataFrame:
 def _history_findings(result: HistoryResult) -> pl.DataFrame:
     growing = result.growing().with_columns(site=pl.col("name").replace("", None))
     lines = growing.filter(pl.col("kind").is_in([HistoryKind.SITE.value, HistoryKind.HOST_SITE.value]))
-    wholes = growing.filter((pl.col("kind") == HistoryKind.POOL.value) | is_resident())
-    wholes = wholes.with_columns(site=pl.lit(None, dtype=pl.String))
+    wholes = result.wholes().filter("grows").with_columns(site=pl.lit(None, dtype=pl.String))
     found = wholes if lines.is_empty() else lines
     return found_at_sites(found, kind=pl.lit("growth over hours"), site="site", size="gained_bytes")
 

@@ -51,6 +51,8 @@ class MemoryGroup:
     """The least that it or a group around it may have; 0 without a limit."""
     kills: int
     """Processes of it that the kernel ended for lack of memory."""
+    room_bytes: int | None = None
+    """Left of the limits, if files that are only kept at hand are given back; None without a limit, or if it is not known."""
 
 
 def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> MemoryGroup | None:
@@ -73,8 +75,10 @@ def memory_group(groups: Path = _GROUPS, hierarchies: Path = _HIERARCHIES) -> Me
             r"^oom_kill (\d+)$", _text(folder / ("memory.oom_control" if first else "memory.events")), re.MULTILINE
         )
         if kills is not None:
-            limits = list(_limits(folder, root, "memory.limit_in_bytes" if first else "memory.max"))
-            return MemoryGroup(min(limits, default=0), int(kills[1]))
+            limits = dict(_limits(folder, root, "memory.limit_in_bytes" if first else "memory.max"))
+            used = {one: _used_bytes(one, is_first=first) for one in limits}
+            rooms = [limit - size for one, limit in limits.items() if (size := used[one]) is not None]
+            return MemoryGroup(min(limits.values(), default=0), int(kills[1]), min(rooms, default=None))
     return None
 
 
@@ -121,12 +125,22 @@ def end_noted(log: StoredLog) -> EndedBy:
     )
 
 
-def _limits(folder: Path, root: Path, name: str) -> Iterator[int]:
-    """The limits of a group and of those around it."""
+def _used_bytes(folder: Path, *, is_first: bool) -> int | None:
+    """The bytes that a group needs: without files on disks that the kernel only keeps at hand."""
+    whole = _text(folder / ("memory.usage_in_bytes" if is_first else "memory.current")).strip()
+    if not whole.isdecimal():
+        return None
+    figures = dict(re.findall(r"^(\w+) (\d+)$", _text(folder / "memory.stat"), re.MULTILINE))
+    files, shared = ("total_cache", "total_shmem") if is_first else ("file", "shmem")
+    return int(whole) - max(int(figures.get(files, 0)) - int(figures.get(shared, 0)), 0)
+
+
+def _limits(folder: Path, root: Path, name: str) -> Iterator[tuple[Path, int]]:
+    """The limits of a group and of those around it, by their folders."""
     for one in (folder, *folder.parents):
         text = _text(one / name).strip()
         if text.isdecimal() and int(text) < _NO_LIMIT:
-            yield int(text)
+            yield one, int(text)
         if one == root:
             return
 

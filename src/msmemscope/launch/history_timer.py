@@ -17,7 +17,9 @@ from msmemscope.configuration.history_interval import DEFAULT_INTERVAL, NO_HISTO
 from msmemscope.errors import EventLogError
 from msmemscope.launch import messages
 from msmemscope.launch.capture_folders import has_event_log
+from msmemscope.launch.ended_by import memory_group
 from msmemscope.model.capture_files import HISTORY_FOLDER
+from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +32,8 @@ _FIRST_S: Final = 600
 """Seconds until the first moment, where the others are not closer: it shows soon whether it works."""
 _PATIENCE_S: Final = 10.0
 """The longest that the launcher waits for the last moment, when its own results are written."""
+_LEAST_ROOM_BYTES: Final = 512 << 20
+"""Of a control group: a moment of the largest logs needs less. A group without it could lose all its processes."""
 _MOST_WORDS: Final = 4096
 _MOST_ARGUMENTS: Final = 1000
 
@@ -121,6 +125,10 @@ class HistoryTimer:
 
     def _history_of(self, folders: list[Path]) -> str:
         """Run `msmemscope history --once`, and return why it failed; empty if it did not."""
+        group = memory_group()
+        if group is not None and group.room_bytes is not None and group.room_bytes < _LEAST_ROOM_BYTES:
+            left, needed = format_bytes(max(group.room_bytes, 0)), format_bytes(_LEAST_ROOM_BYTES)
+            return f"{left} are left of the limit of the control group, and {needed} have to be"
         reader, writer = os.pipe()
         # Begun in the folder of the program, which may hold files with the names of modules.
         command = [sys.executable, "-P"] if sys.version_info >= (3, 11) else [sys.executable]

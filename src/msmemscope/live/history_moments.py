@@ -24,8 +24,11 @@ from msmemscope.formats.event_log.history_files import kept_moments, moment_name
 from msmemscope.formats.event_log.process_header import is_process_alive
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.live.followed_capture import FollowedCapture
+from msmemscope.live.live_blocks import device_and_pool
 from msmemscope.model.capture_files import HISTORY_FOLDER
+from msmemscope.model.devices import device_name
 from msmemscope.model.events import EventKind
+from msmemscope.model.pools import pool_word
 from msmemscope.recording.recording import STEP_KINDS
 from msmemscope.recording.run_history import HISTORY_SCHEMA, RESIDENT, HistoryKind
 
@@ -197,6 +200,7 @@ def moment_rows(capture: FollowedCapture, timestamp_ns: int) -> pl.DataFrame:
     log = Capture(capture.directory)
     recording = recording_of_capture(log, capture.directory, _HOST_KINDS)
     rows = [row for pool in now.pools for row in _pool_rows(pool)]
+    rows.extend(_step_end_rows(capture))
     rows.extend(_host_rows(recording))
     facts = {
         "timestamp_ns": timestamp_ns,
@@ -219,6 +223,15 @@ def _pool_rows(pool: PoolNow) -> Iterator[Row]:
         sites[site.site] = size_bytes + site.size_bytes, blocks + site.block_count
     for name, (size_bytes, blocks) in sites.items():
         yield place | _row(HistoryKind.SITE, name, size_bytes, blocks)
+
+
+def _step_end_rows(capture: FollowedCapture) -> Iterator[Row]:
+    for place in capture.state.pools:
+        size_bytes = capture.state.steps.use_after(place)
+        if size_bytes is not None:
+            device, pool = device_and_pool(place)
+            names = {"device": device_name(device), "pool": pool_word(pool, device)}
+            yield names | _row(HistoryKind.STEP_END, "", size_bytes)
 
 
 def _host_rows(recording: Recording) -> Iterator[Row]:

@@ -96,6 +96,13 @@ class LiveSteps:
         source = self.source
         return self._ended[source].latest if source in self._ended else 0
 
+    def use_after(self, place: int) -> int | None:
+        """Return the bytes that a place had in use at the end of the latest step; None before the first."""
+        source = self.source
+        if source not in self._ended or not self._ended[source].recent:
+            return None
+        return self._ended[source].recent[-1].in_use.get(place, 0)
+
     def growth_bytes(self, place: int) -> int | None:
         """Return how much more a place has in use after a step than after the one before, on average of the latest ones.
 

@@ -14,6 +14,8 @@ class HistoryKind(str, Enum):
 
     POOL = "pool"
     """The blocks of a pool that are in use."""
+    STEP_END = "step end"
+    """The blocks of a pool that were in use at the end of the last step: activations are freed by then."""
     RESERVED = "reserved"
     """The driver's memory that a pool holds."""
     OWNER = "owner"

@@ -6,8 +6,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from msmemscope.analysis.history.history import is_resident
+from msmemscope.analysis.history.history import is_resident, is_whole
 from msmemscope.model.devices import device_name
+from msmemscope.model.pools import Pool, pool_word
 from msmemscope.recording.run_history import HistoryKind
 from msmemscope.reports.report_text import HEADING, QUIET, ReportWriter, counted, short_site
 from msmemscope.reports.sparkline import sparkline
@@ -23,7 +24,7 @@ _CURVE: Final = 60
 _FLAT_SHARE: Final = 0.1
 """Of the most in use, by which it may vary and still be called flat."""
 _BEYOND_POOLS: Final = 1.5
-"""Resident memory is a finding of its own if it gained so many times as much as the pools in it."""
+"""Resident memory, and the driver's, is a finding of its own if it gained so many times as much as the pools in it."""
 _PARTS: Final = {
     HistoryKind.SITE.value: "line",
     HistoryKind.OWNER.value: "owner",
@@ -31,6 +32,7 @@ _PARTS: Final = {
     HistoryKind.HOST_SITE.value: "line (by samples)",
     HistoryKind.CONTAINER.value: "container",
     HistoryKind.POOL.value: "in use",
+    HistoryKind.STEP_END.value: "in use after steps",
     HistoryKind.RESERVED.value: "reserved",
 }
 _EXPLAIN_HOST: Final = (HistoryKind.HOST_SITE, HistoryKind.CONTAINER, HistoryKind.SITE)
@@ -47,7 +49,8 @@ def history_verdicts(result: HistoryResult) -> list[str]:
     found = sorted(_grown_wholes(result), key=lambda row: -row["gained_bytes"])
     if found:
         return [_growth(row, growing, result.judged_ns) for row in found]
-    return [_no_growth(result)]
+    lines = growing.filter(pl.col("kind").is_in([HistoryKind.SITE.value, HistoryKind.HOST_SITE.value]))
+    return [*(_growth_within(row, result) for row in lines.head(1).iter_rows(named=True)), _no_growth(result)]
 
 
 def render_history(
@@ -69,8 +72,12 @@ def render_history(
         curve = sparkline(
             values, width=min(max(writer.width - 40, 20), _CURVE), encoding=getattr(out, "encoding", None)
         )
-        writer.line(f"  {curve} {_whole(row)}, {format_bytes(row['last_bytes'])} now")
-    for (device, pool), rows in result.growing().group_by("device", "pool", maintain_order=True):
+        writer.line(f"  {curve} {_whole(row)}, {format_bytes(row['last_bytes'])} at last")
+    wholes = result.wholes().select("kind", "device", "pool", "name")
+    shown = result.growing().filter(~is_whole())
+    shown = pl.concat([result.growing().join(wholes, on=wholes.columns, how="semi"), shown])
+    shown = shown.sort("gained_bytes", descending=True, maintain_order=True)
+    for (device, pool), rows in shown.group_by("device", "pool", maintain_order=True):
         writer.gap()
         writer.line(f"Growing in {_whole({'device': device, 'pool': pool})}", HEADING)
         writer.table(
@@ -90,20 +97,23 @@ def render_history(
 
 
 def _grown_wholes(result: HistoryResult) -> Iterator[dict[str, Any]]:
-    """Yield the pools that grow, and the resident memory if pools do not explain it."""
+    """Yield the pools that grow; the driver's, and the resident memory, if the pools in them do not explain it."""
     wholes = result.wholes().filter("grows")
-    pools = wholes.filter(~is_resident())
-    yield from pools.iter_rows(named=True)
-    for row in wholes.filter(is_resident()).iter_rows(named=True):
-        inside = int(pools.filter(pl.col("device") == row["device"])["gained_bytes"].sum())
-        if row["gained_bytes"] > _BEYOND_POOLS * inside:
+    for row in wholes.iter_rows(named=True):
+        inside = wholes.filter(pl.col("device") == row["device"], ~is_resident(), pl.col("pool") != row["pool"])
+        has_others_inside = row["pool"] in {"", _driver_pool(row["device"])}
+        if not has_others_inside or row["gained_bytes"] > _BEYOND_POOLS * int(inside["gained_bytes"].sum()):
             yield row
+
+
+def _driver_pool(device: int) -> str:
+    return pool_word(Pool.HAL, device)
 
 
 def _growth(row: dict[str, Any], growing: pl.DataFrame, judged_ns: int) -> str:
     gained, pace = format_bytes(row["gained_bytes"]), format_signed_bytes(round(row["bytes_per_hour"]))
     grew = f"{_whole(row)} grew by {gained} in {format_span(judged_ns)} ({pace} per hour)"
-    is_pool = row["kind"] == HistoryKind.POOL.value
+    is_pool = row["pool"] != ""
     for kind in (HistoryKind.SITE,) if is_pool else _EXPLAIN_HOST:
         place = pl.col("device") == row["device"]
         if is_pool:
@@ -114,6 +124,15 @@ def _growth(row: dict[str, Any], growing: pl.DataFrame, judged_ns: int) -> str:
             size = format_bytes(part["gained_bytes"])
             return f"{grew}: {short_site(part['name'])} holds {size} of it"
     return f"{grew}: no line holds a growing part of it"
+
+
+def _growth_within(row: dict[str, Any], result: HistoryResult) -> str:
+    """A line that grows, though the memory as a whole does not, or varies by more."""
+    gained, pace = format_bytes(row["gained_bytes"]), format_bytes(round(row["bytes_per_hour"]))
+    place = _whole(row)
+    return (
+        f"{short_site(row['name'])} grew by {gained} in {format_span(result.judged_ns)} ({pace} per hour), on {place}"
+    )
 
 
 def _no_growth(result: HistoryResult) -> str:
@@ -127,7 +146,7 @@ def _no_growth(result: HistoryResult) -> str:
             f"{_in_use(row)} stayed within {format_bytes(row['most_bytes'] - row['least_bytes'])}"
             for row in wholes.iter_rows(named=True)
         ]
-        return f"flat: {', '.join(parts)} {seen}"
+        return f"{'as a whole flat' if result.series['grows'].any() else 'flat'}: {', '.join(parts)} {seen}"
     parts = [
         f"{_in_use(row)} was {format_bytes(row['least_bytes'])} to {format_bytes(row['most_bytes'])}"
         for row in wholes.iter_rows(named=True)
@@ -140,7 +159,10 @@ def _whole(row: dict[str, Any]) -> str:
 
 
 def _in_use(row: dict[str, Any]) -> str:
-    return f"in use on {_whole(row)}" if row["pool"] else "resident host memory"
+    if not row["pool"]:
+        return "resident host memory"
+    after = " after steps" if row["kind"] == HistoryKind.STEP_END.value else ""
+    return f"in use on {_whole(row)}{after}"
 
 
 def _values(course: pl.DataFrame, row: dict[str, Any]) -> list[int]:

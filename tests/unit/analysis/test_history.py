@@ -42,17 +42,25 @@ HOST_LINE = ("host site", "cpu", "", "/home/me/train.py(31): log")
 Key = tuple[str, str, str, str]
 
 
-def history(series: Mapping[Key, Sequence[int | None]], hours: Sequence[float] | None = None) -> RunHistory:
-    """Moments, one each hour where nothing else is said; None where a moment does not name it."""
+def history(
+    series: Mapping[Key, Sequence[int | None]], hours: Sequence[float] | None = None, last_step: int = 10**6
+) -> RunHistory:
+    """Moments, one each hour where nothing else is said; None where a moment does not name it.
+
+    Args:
+        series: The bytes of each.
+        hours: Of the moments.
+        last_step: The number of the moment from which on there are no more steps.
+    """
     count = max(map(len, series.values()))
     moments = hours or list(range(count))
-    empty = dict.fromkeys(("blocks", "peak_bytes")) | {"step": 0, "events": 0}
+    empty = dict.fromkeys(("blocks", "peak_bytes")) | {"events": 0}
     rows = [
         empty
         | dict(zip(("kind", "device", "pool", "name"), key, strict=True))
-        | {"timestamp_ns": START_NS + round(hour * NS_PER_HOUR), "bytes": value}
+        | {"timestamp_ns": START_NS + round(hour * NS_PER_HOUR), "bytes": value, "step": min(place, last_step) * 100}
         for key, values in series.items()
-        for hour, value in zip(moments, values, strict=True)
+        for place, (hour, value) in enumerate(zip(moments, values, strict=True))
         if value is not None
     ]
     return RunHistory(pl.DataFrame(rows, HISTORY_SCHEMA).sort("timestamp_ns", maintain_order=True), count)
@@ -137,6 +145,28 @@ def test_a_healthy_program_is_hardly_ever_said_to_grow() -> None:
     for count in (LEAST_MOMENTS + 2, 24, 168):
         lines = {("site", "npu:0", "PTA", f"train.py({number})"): noise(count, number) for number in range(400)}
         assert examined(history(lines)).growing().height <= len(lines) // 100
+
+
+def test_a_training_is_judged_by_the_ends_of_its_steps() -> None:
+    """Its activations come and go by more than it leaks in a week."""
+    leak = [hour * MIB for hour in range(168)]
+    swing = [value * 500 for value in noise(168)]
+    total = [a + b for a, b in zip(leak, swing, strict=True)]
+    step_end = ("step end", *POOL[1:])
+    found = {POOL: total, LINE: leak}
+    (alone, whole) = history_verdicts(examined(history(found)))
+    assert alone.startswith(
+        "/home/me/train.py(88): step grew by 150 MiB in 6 d 6 h (1.00 MiB per hour), on npu:0 (PTA)"
+    )
+    assert whole.startswith("no steady growth: in use on npu:0 (PTA) was ")
+    (told,) = history_verdicts(examined(history(found | {step_end: leak})))
+    assert told.startswith(
+        "npu:0 (PTA) grew by 150 MiB in 6 d 6 h (1.00 MiB per hour): /home/me/train.py(88): step holds"
+    )
+    (flat,) = history_verdicts(examined(history({POOL: swing, step_end: [MIB] * 168})))
+    (later,) = history_verdicts(examined(history({POOL: leak, LINE: leak, step_end: [MIB] * 168}, last_step=20)))
+    assert later.startswith("npu:0 (PTA) grew by 150 MiB")  # steps have ended long ago
+    assert flat.startswith("flat: in use on npu:0 (PTA) after steps stayed within 0 bytes over 6 d 6 h (168 moments)")
 
 
 def test_few_moments_show_a_clear_rise() -> None:

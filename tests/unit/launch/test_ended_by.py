@@ -47,6 +47,31 @@ def test_a_container_sees_its_group_as_the_root(tmp_path: Path) -> None:
     assert memory_group(groups, root) == MemoryGroup(64 * MIB, 2)
 
 
+def test_the_room_that_is_left(tmp_path: Path) -> None:
+    """Files that the kernel keeps at hand are room, shared memory is none; the nearest limit counts."""
+    groups, root = new_kind(tmp_path, "/job/step", within="job/step")
+    for group, limit, used in (("job/step", 512, 300), ("job", 600, 500)):
+        write(root / group / "memory.max", f"{limit * MIB}\n")
+        write(root / group / "memory.current", f"{used * MIB}\n")
+        write(root / group / "memory.stat", f"anon 1\nfile {60 * MIB}\nshmem {20 * MIB}\n")
+    found = memory_group(groups, root)
+    assert found == MemoryGroup(512 * MIB, 2, 140 * MIB)
+
+
+def test_the_room_in_groups_of_the_first_version(tmp_path: Path) -> None:
+    """Their figures have other names; without a limit there is no end of room."""
+    groups, root = tmp_path / "cgroup", tmp_path / "fs"
+    groups.write_text("4:memory:/a\n", encoding="ascii")
+    write(root / "memory/a/memory.oom_control", "oom_kill 7\n")
+    write(root / "memory/a/memory.usage_in_bytes", f"{50 * MIB}\n")
+    write(root / "memory/a/memory.stat", f"cache 1\ntotal_cache {10 * MIB}\ntotal_shmem 0\n")
+    for text, room in ((f"{96 * MIB}", 56 * MIB), (f"{NO_LIMIT_OF_OLD}", None)):
+        write(root / "memory/a/memory.limit_in_bytes", text)
+        found = memory_group(groups, root)
+        assert found is not None
+        assert found.room_bytes == room
+
+
 @pytest.mark.parametrize(("text", "limit"), [(f"{96 * MIB}\n", 96 * MIB), (f"{NO_LIMIT_OF_OLD}\n", 0)])
 def test_groups_of_the_first_version(text: str, limit: int, tmp_path: Path) -> None:
     """The memory has a hierarchy of its own."""

@@ -10,8 +10,11 @@ line and part of the host's memory. A series grows if all of this holds:
   pairs of moments. So a moment at a peak, or one with little in use, hardly counts.
 
 An owner, a line or a container that a moment does not name had nothing in use then. A moment names at most 200 lines of
-a pool, so one beyond them counts as nothing, too. A figure of the host or of reserved memory that was not asked is as it
+a pool, so one beyond them counts as nothing, too. A figure of the host, of reserved memory or of the end of a step that is not known is as it
 was before.
+
+A moment comes at any place of a step, where activations may be in use or not. As long as steps go on from moment to
+moment, a pool is judged by its use at the end of the last one.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _SET_UP: Final = 10
 _SIGNIFICANCE: Final = 0.001
 _SIGNIFICANCE_OF_CLEAR: Final = 0.01
 _STILL_RISES: Final = 1 / 4
-_STAYS_KNOWN: Final = frozenset({HistoryKind.HOST.value, HistoryKind.RESERVED.value})
+_GO_ON: Final = 3 / 4
+"""Of the times between moments, those with a step in them, if steps go on."""
+_STAYS_KNOWN: Final = frozenset({HistoryKind.HOST.value, HistoryKind.RESERVED.value, HistoryKind.STEP_END.value})
 _KEY: Final = ["kind", "device", "pool", "name"]
 
 SERIES_SCHEMA: Final = pl.Schema(
@@ -102,13 +107,20 @@ class HistoryResult:
         return self.series
 
     def wholes(self) -> pl.DataFrame:
-        """Return the series that have others as their parts: pools in use, then the resident memory of the process."""
-        is_whole = (pl.col("kind") == HistoryKind.POOL.value) | is_resident()
-        return self.series.filter(is_whole).sort(is_resident(), maintain_order=True)
+        """Return the series that have others as their parts: of each pool one, then the resident memory of the process."""
+        is_step_end = pl.col("kind") == HistoryKind.STEP_END.value
+        wholes = self.series.filter(is_whole()).sort(is_step_end, descending=True, maintain_order=True)
+        wholes = wholes.unique(["device", "pool"], keep="first", maintain_order=True)
+        return wholes.sort(is_resident(), -pl.col("gained_bytes"), maintain_order=True)
 
     def growing(self) -> pl.DataFrame:
         """Return the series that grow."""
         return self.series.filter("grows")
+
+
+def is_whole() -> pl.Expr:
+    """Whether a row has others as its parts."""
+    return pl.col("kind").is_in([HistoryKind.POOL.value, HistoryKind.STEP_END.value]) | is_resident()
 
 
 def is_resident() -> pl.Expr:
@@ -127,14 +139,14 @@ def examine_history(recording: Recording, options: HistoryOptions) -> HistoryRes
     rows = _with_devices(history.rows)
     times = rows["timestamp_ns"].unique().sort().to_numpy()
     judged = times[times >= times[0] + (times[-1] - times[0]) // _SET_UP] if len(times) else times
+    rows = rows.filter((pl.col("kind") != HistoryKind.STEP_END.value) | _steps_go_on(rows, judged))
     missing = _missing(recording, times, judged)
     limits = []
     if history.unreadable_count:
         limits.append(f"{history.unreadable_count} moments of the history cannot be read")
-    course = rows.filter((pl.col("kind") == HistoryKind.POOL.value) | is_resident())
     return HistoryResult(
         SERIES_SCHEMA.to_frame() if missing else _series(rows, judged, options.minimum_bytes),
-        course.select(COURSE_SCHEMA.names()),
+        rows.filter(is_whole()).select(COURSE_SCHEMA.names()),
         len(times),
         int(judged[-1] - judged[0]) if len(judged) else 0,
         Coverage(TITLE).without_answer(missing).with_limits(limits),
@@ -161,6 +173,13 @@ def _missing(recording: Recording, times: Any, judged: Any) -> list[str]:
         f"{LEAST_MOMENTS} behind the first tenth of the time on: --history=10min keeps them closer together"
     )
     return [why]
+
+
+def _steps_go_on(rows: pl.DataFrame, judged: Any) -> bool:
+    """Whether steps end between nearly all moments: without, the end of the last one says nothing of now."""
+    steps = rows.group_by("timestamp_ns").agg(pl.col("step").max().fill_null(0)).sort("timestamp_ns")
+    rises = steps.filter(pl.col("timestamp_ns").is_in(judged))["step"].diff().drop_nulls() > 0
+    return bool(rises.len()) and int(rises.sum()) >= _GO_ON * rises.len()
 
 
 def _with_devices(rows: pl.DataFrame) -> pl.DataFrame:
