@@ -17,6 +17,7 @@ import msmemscope
 from msmemscope.cli.main import main
 from msmemscope.formats.event_log import Capture
 from msmemscope.formats.event_log.history_files import kept_moments
+from msmemscope.live.history_moments import HistoryKeeper
 from tests.support import tool
 from tests.support.small_disk import small_disk
 from tests.support.targets import SOURCES, environment
@@ -246,6 +247,29 @@ def test_the_verb_follows_what_runs(target_builder: Builder, tmp_path: Path) -> 
         assert keeping.returncode == 0
         assert (said, words) == (f"msmemscope: history of {output}, which has no capture yet, every 1s\n", "")
         assert set(pools(the_capture(output))) == {4096}
+
+
+@pytest.mark.slow
+def test_a_program_in_another_container(
+    target_builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number means nothing here, so its events say that it runs: without new ones there is no new moment."""
+    with Target(target_builder.library(), tmp_path, "--host=off") as target:
+        target.does("allocate 4096")
+        capture = the_capture(tmp_path)
+        for module in ("followed_capture", "history_moments"):
+            monkeypatch.setattr(f"msmemscope.live.{module}.is_process_alive", lambda _: False)
+        keeper = HistoryKeeper(lambda: [capture])
+        for allocated in (4096, 8192):
+            assert keeper.take() == []
+            assert keeper.has_running()
+            assert pools(capture)[-1] == allocated
+            target.does("allocate 4096")
+        keeper.take()
+        assert keeper.take() == []
+        assert not keeper.has_running()
+        assert pools(capture) == [4096, 8192, 12288]
+        assert target.end()[0] == 0
 
 
 @pytest.mark.slow

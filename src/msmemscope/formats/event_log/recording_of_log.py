@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from msmemscope.formats.event_log.capture import Capture
 from msmemscope.formats.event_log.history_files import read_history
 from msmemscope.formats.event_log.source_texts import read_source_lines
 from msmemscope.model.events import SCOPE_KINDS
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from msmemscope.formats.event_log import Capture
     from msmemscope.model.events import EventKind
     from msmemscope.recording.recording import Recording
+    from msmemscope.recording.run_history import RunHistory
 
 WAS_RUNNING: Final = "the process was still running: this is what it had recorded when it was archived"
 
@@ -44,8 +45,13 @@ def recording_of_capture(capture: Capture, source: Path, kinds: Collection[Event
         native_stacks=_native_stacks(capture, recording.events),
         coverage=tuple(_coverage(capture)),
         source_texts=read_source_lines(capture.log.source_lines()),
-        read_history=functools.partial(read_history, capture.log),
+        read_history=functools.partial(_history_of, capture.directory),
     )
+
+
+def _history_of(directory: Path) -> RunHistory:
+    # Opened anew: a recording holds no files open, and can go to another process.
+    return read_history(Capture(directory).log)
 
 
 def _native_stacks(capture: Capture, events: pl.DataFrame) -> pl.DataFrame:
