@@ -188,6 +188,24 @@ def test_a_killed_program_keeps_its_history(target_builder: Builder, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("last, kept", [("free", [8192]), ("allocate 4096", [8192, 12288])])
+def test_a_program_that_frees_all_before_it_is_killed(
+    last: str, kept: list[int], target_builder: Builder, tmp_path: Path
+) -> None:
+    """As Python does after Ctrl-C, before the signal ends it: that is no last moment."""
+    with Target(target_builder.library(), tmp_path, "--host=off") as target:
+        target.does("allocate 8192")
+        keeper = HistoryKeeper(lambda: [the_capture(tmp_path)])
+        assert keeper.take() == []
+        target.does(last)
+        os.kill(target.process_id, signal.SIGKILL)
+        target.wait()
+        assert keeper.take() == []
+        assert not keeper.has_running()
+        assert pools(the_capture(tmp_path)) == kept
+
+
+@pytest.mark.slow
 def test_a_history_that_cannot_be_kept_harms_nothing(target_builder: Builder, tmp_path: Path) -> None:
     """One line says why, once, and the status stays the program's."""
     with Target(target_builder.library(), tmp_path, "--max-size=1M", "--history=1s", "--host=off") as target:

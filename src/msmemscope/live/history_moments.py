@@ -20,7 +20,14 @@ from msmemscope.errors import DumpError, MsmemscopeError
 from msmemscope.formats.dump.output_files import OutputFolder
 from msmemscope.formats.event_log import Capture, CaptureState
 from msmemscope.formats.event_log.followed_log import FollowedLog
-from msmemscope.formats.event_log.history_files import kept_moments, moment_name, moment_names, time_of
+from msmemscope.formats.event_log.history_files import (
+    kept_moments,
+    moment_content,
+    moment_name,
+    moment_names,
+    read_moment,
+    time_of,
+)
 from msmemscope.formats.event_log.process_header import is_process_alive
 from msmemscope.formats.event_log.recording_of_log import recording_of_capture
 from msmemscope.live.followed_capture import FollowedCapture
@@ -127,12 +134,27 @@ class HistoryKeeper:
         latest_ns = time_of(kept[-1]) if kept else time.time_ns() - _RECENT_NS
         if newest_ns <= latest_ns or _has_closed(folder):
             return False
-        keep_moment(folder, moment_rows(capture, newest_ns))
+        rows = moment_rows(capture, newest_ns)
+        if kept and _is_torn_down(rows, read_moment(kept[-1], moment_content(folder, kept[-1]))):
+            return False
+        keep_moment(folder, rows)
         return folder not in self._seen_alive
 
 
 def _has_closed(folder: Path) -> bool:
     return FollowedLog(folder).header.state != CaptureState.OPEN
+
+
+def _is_torn_down(rows: pl.DataFrame, before: pl.DataFrame | None) -> bool:
+    """Whether a program that was ended by a signal has freed its memory first, as Python does after Ctrl-C.
+
+    Args:
+        rows: Its last moment.
+        before: The moment before that; None if it cannot be read.
+    """
+    is_pool = pl.col("kind") == HistoryKind.POOL.value
+    then = 0 if before is None else int(before.filter(is_pool)["bytes"].sum())
+    return int(rows.filter(is_pool)["bytes"].sum()) < then / 2
 
 
 def keep_moment(capture: Path, rows: pl.DataFrame) -> Path:

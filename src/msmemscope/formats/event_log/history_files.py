@@ -80,7 +80,7 @@ def read_history(log: StoredLog) -> RunHistory:
         log: Of the process.
     """
     names = log.moments()
-    parts = [_moment_rows(name, log.moment(name)) for name in spaced_moments(names)]
+    parts = [read_moment(name, log.moment(name)) for name in spaced_moments(names)]
     rows = pl.concat([HISTORY_SCHEMA.to_frame(), *(part for part in parts if part is not None)])
     return RunHistory(rows, len(names), sum(part is None for part in parts))
 
@@ -100,8 +100,13 @@ def moment_content(capture: Path, name: str) -> bytes:
         return b""
 
 
-def _moment_rows(name: str, content: bytes) -> pl.DataFrame | None:
-    """The rows of a file; None if it is no moment."""
+def read_moment(name: str, content: bytes) -> pl.DataFrame | None:
+    """Return the rows of a moment, HISTORY_SCHEMA; None if it is none.
+
+    Args:
+        name: Of its file.
+        content: Of its file.
+    """
     try:
         table = pl.read_parquet(io.BytesIO(content), n_rows=MOST_ROWS)
         rows = table.select(HISTORY_SCHEMA.names()).cast(HISTORY_SCHEMA)
