@@ -10,11 +10,11 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msmemscope.configuration import SETTINGS_VARIABLE
 from msmemscope.configuration.history_interval import DEFAULT_INTERVAL, NO_HISTORY, parse_interval
-from msmemscope.errors import EventLogError
 from msmemscope.launch import messages
 from msmemscope.launch.capture_folders import has_event_log
 from msmemscope.launch.ended_by import memory_group
@@ -22,8 +22,7 @@ from msmemscope.model.capture_files import HISTORY_FOLDER
 from msmemscope.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
 
     from msmemscope.configuration.options import GivenOption
 
@@ -34,6 +33,8 @@ _PATIENCE_S: Final = 10.0
 """The longest that the launcher waits for the last moment, when its own results are written."""
 _LEAST_ROOM_BYTES: Final = 512 << 20
 """Of a control group: a moment of the largest logs needs less. A group without it could lose all its processes."""
+_CODE: Final = "import sys; sys.path = [*filter(None, sys.path)]; from msmemscope.cli.main import command; command()"
+"""Without the folder that it begins in: the program's may hold files with the names of modules."""
 _MOST_WORDS: Final = 4096
 _MOST_ARGUMENTS: Final = 1000
 
@@ -60,10 +61,10 @@ class HistoryTimer:
 
     Args:
         interval_s: Seconds between two moments; None to take none.
-        captures: Returns the folders of the launch's captures; called in the thread.
+        captures: Returns the folders of the launch's captures, and the process of each; called in the thread.
     """
 
-    def __init__(self, interval_s: int | None, captures: Callable[[], Iterable[Path]]) -> None:
+    def __init__(self, interval_s: int | None, captures: Callable[[], Mapping[Path, int]]) -> None:
         """Prepare it."""
         self._interval_s = interval_s
         self._captures = captures
@@ -108,14 +109,15 @@ class HistoryTimer:
         finally:
             self._thread_ended.release()
 
-    def _take(self, is_meant: Callable[[Path], bool]) -> None:
+    def _take(self, is_meant: Callable[[Path, int], bool]) -> None:
         """Have one moment of some captures taken; what goes wrong is one line, until it goes right again.
 
         Args:
-            is_meant: Whether a capture is one of them.
+            is_meant: Whether a capture of a process is one of them.
         """
         try:
-            folders = [folder for folder in self._captures() if has_event_log(folder) and is_meant(folder)]
+            captures = self._captures().items()
+            folders = [folder for folder, process in captures if has_event_log(folder) and is_meant(folder, process)]
             why = self._history_of(folders[:_MOST_ARGUMENTS]) if folders else ""
         except Exception as error:  # noqa: BLE001 - a fault of ours must not look like a fault of the program
             why = f"{type(error).__name__}: {error}"
@@ -130,9 +132,7 @@ class HistoryTimer:
             left, needed = format_bytes(max(group.room_bytes, 0)), format_bytes(_LEAST_ROOM_BYTES)
             return f"{left} are left of the limit of the control group, and {needed} have to be"
         reader, writer = os.pipe()
-        # Begun in the folder of the program, which may hold files with the names of modules.
-        command = [sys.executable, "-P"] if sys.version_info >= (3, 11) else [sys.executable]
-        command += ["-m", "msmemscope", "history", "--once", *map(str, folders)]
+        command = [sys.executable, "-c", _CODE, "history", "--once", *map(str, folders)]
         with os.fdopen(reader, "rb") as words:
             try:
                 self._child = os.posix_spawn(
@@ -160,21 +160,16 @@ class HistoryTimer:
         return first.removeprefix("msmemscope: ").removeprefix("warning: ").removeprefix("error: ")
 
 
-def _is_running(capture: Path) -> bool:
-    # Loaded by then, as a rule: see load_ahead.py.
-    from msmemscope.formats.event_log.followed_log import FollowedLog
-    from msmemscope.formats.event_log.process_header import is_process_alive
-
-    with contextlib.suppress(EventLogError):  # it is being made
-        return is_process_alive(FollowedLog(capture).header)
-    return False
+def _is_running(_: Path, process_id: int) -> bool:
+    """Whether the process is there. Its log says more, but what reads it may need more memory than there is here."""
+    return Path("/proc", str(process_id)).is_dir()
 
 
-def _was_killed(capture: Path) -> bool:
+def _was_killed(capture: Path, _: int) -> bool:
     """Whether a last moment says something: there are others, and the program has not freed its memory in order."""
+    if not (capture / HISTORY_FOLDER).is_dir():
+        return False
     from msmemscope.formats.event_log import CaptureState
     from msmemscope.formats.event_log.followed_log import FollowedLog
 
-    with contextlib.suppress(EventLogError):
-        return (capture / HISTORY_FOLDER).is_dir() and FollowedLog(capture).header.state == CaptureState.OPEN
-    return False
+    return FollowedLog(capture).header.state == CaptureState.OPEN
